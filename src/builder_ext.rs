@@ -1,0 +1,102 @@
+use std::{borrow::Cow, time::Duration};
+
+use tower::{ServiceBuilder, layer::util::Stack};
+
+use crate::{
+    error::Refusal,
+    layer::{
+        CallsLayer, CatchErrorLayer, CatchPanicLayer, PolicyLayer, TimeoutLayer, VisibilityLayer, calls,
+        closures::{self, Gate, GateAsync, GateTool, MapCall, MapList, MapResult},
+    },
+    model::{Context, ToolCall, ToolList, ToolResult, ToolSpec},
+    tool::ToolEntry,
+};
+
+#[allow(unnameable_types, reason = "sealed: nobody else implements the trait")]
+mod sealed {
+    pub trait Sealed<L> {}
+
+    impl<L> Sealed<L> for tower::ServiceBuilder<L> {}
+}
+
+macro_rules! layers {
+    ($(
+        $(#[$doc:meta])*
+        fn $name:ident $([$($generic:tt)*])? ($($arg:ident: $type:ty),*) -> $layer:ty $(where [$($bound:tt)*])? = $value:expr;
+    )*) => {
+        /// The layers of this crate as methods of [`ServiceBuilder`]. The first one is outermost.
+        ///
+        /// ```
+        /// use std::time::Duration;
+        /// use tower::ServiceBuilder;
+        /// use toolstack::{Router, ServiceBuilderExt};
+        ///
+        /// let stack = ServiceBuilder::new()
+        ///     .catch_panic()
+        ///     .visibility(|tool, _| !tool.has_tag("internal"))
+        ///     .call_timeout(Duration::from_secs(30))
+        ///     .service(Router::new());
+        /// # let _ = stack;
+        /// ```
+        pub trait ServiceBuilderExt<L>: sealed::Sealed<L> + Sized {
+            $(
+                $(#[$doc])*
+                fn $name $(<$($generic)*>)? (self, $($arg: $type),*) -> ServiceBuilder<Stack<$layer, L>>
+                $(where $($bound)*)?;
+            )*
+        }
+
+        impl<L> ServiceBuilderExt<L> for ServiceBuilder<L> {
+            $(
+                fn $name $(<$($generic)*>)? (self, $($arg: $type),*) -> ServiceBuilder<Stack<$layer, L>>
+                $(where $($bound)*)?
+                {
+                    self.layer($value)
+                }
+            )*
+        }
+    };
+}
+
+layers! {
+    /// Lets a layer of another crate see tool calls only. See [`calls`](crate::layer::calls).
+    fn calls[Inner](layer: Inner) -> CallsLayer<Inner> = calls::calls(layer);
+
+    /// Turns errors of other crates' layers into refusals. See [`catch_error`](crate::layer::catch_error).
+    fn catch_error() -> CatchErrorLayer = CatchErrorLayer::new();
+
+    /// Turns panics into refusals. See [`catch_panic`](crate::layer::catch_panic).
+    fn catch_panic() -> CatchPanicLayer = CatchPanicLayer::new();
+
+    /// Decides about each call, and may change it. See [`gate`](crate::layer::gate).
+    fn gate[F](name: impl Into<Cow<'static, str>>, closure: F) -> PolicyLayer<Gate<F>>
+        where [F: Fn(&mut ToolCall) -> Result<(), Refusal> + Send + Sync + 'static] = closures::gate(name, closure);
+
+    /// Decides about each call, and takes the time it needs. See [`gate_async`](crate::layer::gate_async).
+    fn gate_async[F, Fut](name: impl Into<Cow<'static, str>>, closure: F) -> PolicyLayer<GateAsync<F>>
+        where [F: Fn(ToolCall) -> Fut + Send + Sync + 'static, Fut: Future<Output = Result<(), Refusal>> + Send + 'static]
+        = closures::gate_async(name, closure);
+
+    /// Decides about each call by what its tool is. See [`gate_tool`](crate::layer::gate_tool).
+    fn gate_tool[F](name: impl Into<Cow<'static, str>>, closure: F) -> PolicyLayer<GateTool<F>>
+        where [F: Fn(&ToolCall, &ToolEntry) -> Result<(), Refusal> + Send + Sync + 'static] = closures::gate_tool(name, closure);
+
+    /// Changes each call. See [`map_call`](crate::layer::map_call).
+    fn map_call[F](name: impl Into<Cow<'static, str>>, closure: F) -> PolicyLayer<MapCall<F>>
+        where [F: Fn(&mut ToolCall) + Send + Sync + 'static] = closures::map_call(name, closure);
+
+    /// Changes each list. See [`map_list`](crate::layer::map_list).
+    fn map_list[F](name: impl Into<Cow<'static, str>>, closure: F) -> PolicyLayer<MapList<F>>
+        where [F: Fn(&mut ToolList, &Context) + Send + Sync + 'static] = closures::map_list(name, closure);
+
+    /// Changes each result. See [`map_result`](crate::layer::map_result).
+    fn map_tool_result[F](name: impl Into<Cow<'static, str>>, closure: F) -> PolicyLayer<MapResult<F>>
+        where [F: Fn(&mut ToolResult) + Send + Sync + 'static] = closures::map_result(name, closure);
+
+    /// Bounds how long a call takes, and answers with a refusal. See [`timeout`](crate::layer::timeout).
+    fn call_timeout(total: Duration) -> TimeoutLayer = TimeoutLayer::new(total);
+
+    /// Decides which tools there are for this caller. See [`visibility`](crate::layer::visibility).
+    fn visibility[F](visible: F) -> VisibilityLayer<F>
+        where [F: Fn(&ToolSpec, &Context) -> bool + Send + Sync + 'static] = VisibilityLayer::new(visible);
+}

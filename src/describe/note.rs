@@ -1,0 +1,137 @@
+use std::{borrow::Cow, fmt};
+
+use serde::Serialize;
+
+/// What one layer says of itself: its name, what it does to calls, and its settings.
+///
+/// ```
+/// use toolstack::describe::{Duty, Note};
+///
+/// let note = Note::new("my_limit").duty(Duty::Decides).setting("per_minute", 60);
+/// assert_eq!(note.to_string(), "my_limit (per_minute: 60)");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Note {
+    name: Cow<'static, str>,
+    duties: Vec<Duty>,
+    settings: Vec<(Cow<'static, str>, String)>,
+    foreign: bool,
+    #[serde(skip)]
+    this: &'static str,
+    #[serde(skip)]
+    inner: &'static str,
+}
+
+/// What a layer does to calls, for [`lint`](crate::StackExt::lint) to judge the order by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Duty {
+    /// Answers in the tool's place.
+    Answers,
+    /// Turns errors of other layers into refusals.
+    CatchesErrors,
+    /// Turns panics into refusals.
+    CatchesPanics,
+    /// Changes what the model reads.
+    ChangesResults,
+    /// Decides whether the tool runs.
+    Decides,
+    /// Decides which tools there are for this caller.
+    Hides,
+    /// Bounds how many calls run, or how often.
+    Limits,
+    /// Queues calls for a worker that owns what is within.
+    Queues,
+    /// Calls more than once.
+    Repeats,
+    /// Changes the name or the arguments of a call.
+    Rewrites,
+    /// Answers at once when what is within is not ready.
+    Sheds,
+    /// Bounds how long a call takes.
+    Times,
+}
+
+impl Note {
+    /// A layer of this name.
+    #[must_use]
+    pub fn new(name: impl Into<Cow<'static, str>>) -> Self {
+        Self { name: name.into(), duties: Vec::new(), settings: Vec::new(), foreign: false, this: "", inner: "" }
+    }
+
+    /// A layer of another crate.
+    pub(crate) fn foreign(name: impl Into<Cow<'static, str>>) -> Self {
+        Self { foreign: true, ..Self::new(name) }
+    }
+
+    /// Adds what the layer does to calls.
+    #[must_use]
+    pub fn duty(mut self, duty: Duty) -> Self {
+        if !self.duties.contains(&duty) {
+            self.duties.push(duty);
+        }
+        self
+    }
+
+    /// Adds a setting. It is shown to whoever may see the stack: no secret belongs here.
+    #[must_use]
+    pub fn setting(mut self, key: impl Into<Cow<'static, str>>, value: impl ToString) -> Self {
+        self.settings.push((key.into(), value.to_string()));
+        self
+    }
+
+    /// Notes between which types the layer stands.
+    pub(crate) fn between(mut self, this: &'static str, inner: &'static str) -> Self {
+        (self.this, self.inner) = (this, inner);
+        self
+    }
+
+    /// The layer's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it does to calls.
+    #[must_use]
+    pub fn duties(&self) -> &[Duty] {
+        &self.duties
+    }
+
+    /// Whether it does this.
+    #[must_use]
+    pub fn has(&self, duty: Duty) -> bool {
+        self.duties.contains(&duty)
+    }
+
+    /// Its settings, in order.
+    pub fn settings(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.settings.iter().map(|(key, value)| (&**key, value.as_str()))
+    }
+
+    /// Whether it comes from another crate.
+    #[must_use]
+    pub fn is_foreign(&self) -> bool {
+        self.foreign
+    }
+
+    pub(crate) fn this(&self) -> &'static str {
+        self.this
+    }
+
+    pub(crate) fn inner(&self) -> &'static str {
+        self.inner
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        for (i, (key, value)) in self.settings.iter().enumerate() {
+            write!(f, "{}{key}: {value}", if i == 0 { " (" } else { ", " })?;
+        }
+        if self.settings.is_empty() { Ok(()) } else { f.write_str(")") }
+    }
+}

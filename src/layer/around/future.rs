@@ -1,0 +1,119 @@
+use std::{
+    fmt,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use pin_project_lite::pin_project;
+
+use super::{Ending, Policy, machine::Shared};
+use crate::{error::refusal_of_any, operation::Operation};
+
+pin_project! {
+    /// The response of a [`Policed`](super::Policed).
+    #[must_use = "futures do nothing unless polled"]
+    pub struct ResponseFuture<F, Op: Operation, P: Policy, E> {
+        #[pin]
+        state: State<F, Op::Response, E>,
+        guard: Option<Guard<P>>,
+    }
+}
+
+pin_project! {
+    #[project = StateProj]
+    enum State<F, R, E> {
+        Called { #[pin] future: F },
+        Ready { response: Option<R> },
+        Waiting { future: Pin<Box<dyn Future<Output = Result<R, E>> + Send>> },
+    }
+}
+
+impl<F, Op: Operation, P: Policy, E> ResponseFuture<F, Op, P, E> {
+    #[inline]
+    pub(super) const fn called(future: F, guard: Option<Guard<P>>) -> Self {
+        Self { state: State::Called { future }, guard }
+    }
+
+    pub(super) const fn ready(response: Op::Response) -> Self {
+        Self { state: State::Ready { response: Some(response) }, guard: None }
+    }
+
+    pub(super) fn waiting(future: impl Future<Output = Result<Op::Response, E>> + Send + 'static) -> Self {
+        Self { state: State::Waiting { future: Box::pin(future) }, guard: None }
+    }
+}
+
+impl<F, Op, P, E> Future for ResponseFuture<F, Op, P, E>
+where
+    F: Future<Output = Result<Op::Response, E>>,
+    Op: Operation,
+    P: Policy,
+    E: 'static,
+{
+    type Output = Result<Op::Response, E>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        match this.state.project() {
+            StateProj::Called { future } => {
+                // On the stack while the future is polled, so that a panic drops it and it sees the panic.
+                let guard = this.guard.take();
+                match future.poll(cx) {
+                    Poll::Pending => {
+                        *this.guard = guard;
+                        Poll::Pending
+                    }
+                    Poll::Ready(mut result) => {
+                        if let Some(guard) = guard {
+                            guard.finish::<Op, _>(&mut result);
+                        }
+                        Poll::Ready(result)
+                    }
+                }
+            }
+            StateProj::Ready { response } => response.take().map_or(Poll::Pending, |response| Poll::Ready(Ok(response))),
+            StateProj::Waiting { future } => future.as_mut().poll(cx),
+        }
+    }
+}
+
+impl<F, Op: Operation, P: Policy, E> fmt::Debug for ResponseFuture<F, Op, P, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResponseFuture").finish_non_exhaustive()
+    }
+}
+
+/// Sees to it that a request that went inward ends exactly once.
+pub(super) struct Guard<P: Policy> {
+    shared: Arc<Shared<P>>,
+    state: Option<P::State>,
+}
+
+impl<P: Policy> Guard<P> {
+    #[inline]
+    pub(super) fn new(shared: &Arc<Shared<P>>, state: P::State) -> Self {
+        Self { shared: Arc::clone(shared), state: Some(state) }
+    }
+
+    #[inline]
+    pub(super) fn finish<Op: Operation, E: 'static>(mut self, result: &mut Result<Op::Response, E>) {
+        if let Some(state) = self.state.take() {
+            let ending = match result {
+                Ok(response) => Ending::Reply(Op::reply(response)),
+                Err(error) => Ending::Failed(refusal_of_any(error)),
+            };
+            self.shared.policy.after(state, ending);
+        }
+    }
+}
+
+impl<P: Policy> Drop for Guard<P> {
+    fn drop(&mut self) {
+        if let Some(state) = self.state.take() {
+            let ending = if std::thread::panicking() { Ending::Panicked } else { Ending::Dropped };
+            self.shared.policy.after(state, ending);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+use futures_util::future::BoxFuture;
+
+use crate::{
+    describe::Note,
+    error::{Refusal, RefusalKind},
+    model::Outcome,
+    operation::{Answer, Reply, View},
+    tool::ToolEntry,
+};
+
+/// What a layer decides before a request and does after it. See the [module](super).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a policy for a layer",
+    note = "implement `Policy`, or make a layer from a closure with `gate`, `gate_async` or `after`"
+)]
+pub trait Policy: Send + Sync + 'static {
+    /// What one request carries from `before` to `after`; `()` for nothing.
+    type State: Send + 'static;
+
+    /// Whether `before` wants to be shown the tool that a call names.
+    ///
+    /// The first such call asks the service within for its catalog; from then on it is looked up.
+    const TOOL: bool = false;
+
+    /// Whether `before` may answer [`Step::Wait`].
+    const WAITS: bool = false;
+
+    /// What the layer says of itself; `None` for a layer that is a part of another.
+    fn note(&self) -> Option<Note>;
+
+    /// Decides about a request, and may change it.
+    ///
+    /// `tool` is the tool that a call names: `None` if there is none, if the policy does not want it, and for other operations.
+    ///
+    /// # Panics
+    ///
+    /// A panic here is the request's: the tool does not run.
+    fn before(&self, request: View<'_>, tool: Option<&ToolEntry>) -> Step<Self::State>;
+
+    /// Decides after a wait, in the place of a `before` that answered [`Step::Wait`]. A second `Wait` is a refusal.
+    ///
+    /// The future may be dropped at any of its awaits; nothing has run then, and `after` is not called.
+    fn wait<'a>(&'a self, request: View<'a>, tool: Option<&'a ToolEntry>) -> BoxFuture<'a, Step<Self::State>> {
+        let _ = (request, tool);
+        Box::pin(std::future::ready(Step::Wait))
+    }
+
+    /// Acts on the end of a request that went inward with [`Step::Continue`], and may change its response. Called exactly once for each, also when the
+    /// future is dropped; it must not panic.
+    fn after(&self, state: Self::State, ending: Ending<'_>) {
+        let _ = (state, ending);
+    }
+}
+
+/// What happens to a request next.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Step<T = ()> {
+    /// It goes on inward, and [`after`](Policy::after) hears how it ended.
+    Continue(T),
+    /// It goes on inward, and that is all.
+    Pass,
+    /// It is refused.
+    Refuse(Refusal),
+    /// It is answered here.
+    Answer(Box<Answer>),
+    /// [`Policy::wait`] decides.
+    Wait,
+}
+
+impl<T> Step<T> {
+    /// Refuses.
+    pub const fn refuse(refusal: Refusal) -> Self {
+        Self::Refuse(refusal)
+    }
+
+    /// Answers in the place of the service within.
+    pub fn answer(answer: impl Into<Answer>) -> Self {
+        Self::Answer(Box::new(answer.into()))
+    }
+}
+
+impl<T> From<Result<(), Refusal>> for Step<T> {
+    fn from(result: Result<(), Refusal>) -> Self {
+        result.map_or_else(Self::Refuse, |()| Self::Pass)
+    }
+}
+
+/// How a request ended.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Ending<'a> {
+    /// The caller dropped it.
+    Dropped,
+    /// The service within failed; this is the kind of refusal that the error amounts to. The error itself passes on as it is.
+    Failed(RefusalKind),
+    /// It panicked, and the panic passes on.
+    Panicked,
+    /// It was answered.
+    Reply(Reply<'a>),
+}
+
+impl Ending<'_> {
+    /// The outcome, for whoever counts. A list or a description that was given is completed.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        let refusal = match self {
+            Self::Dropped => return Outcome::Cancelled,
+            Self::Failed(kind) => return (*kind).into(),
+            Self::Panicked => return Outcome::Refused(RefusalKind::Internal),
+            Self::Reply(Reply::Call(response)) => return response.outcome(),
+            Self::Reply(Reply::List(list)) => list.refusal(),
+            Self::Reply(Reply::Describe(description)) => description.refusal(),
+        };
+        refusal.map_or(Outcome::Completed, |refusal| refusal.kind().into())
+    }
+}

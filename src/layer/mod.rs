@@ -1,0 +1,50 @@
+//! The layers, and the machine that most of them are policies of.
+//!
+//! # Order
+//!
+//! Outermost first, as [`ServiceBuilder`](tower::ServiceBuilder) takes them. What stands outside sees a call earlier and its result
+//! later.
+//!
+//! | layer | does | why there |
+//! |---|---|---|
+//! | [`CatchPanicLayer`] | turns a panic into a refusal | so that every other layer's panic is caught, and observers within still finish |
+//! | [`CatchErrorLayer`] | turns errors of other crates' layers into refusals | outside all layers whose errors it should catch |
+//! | [`VisibilityLayer`] | decides which tools there are for this caller | outside whatever would tell of a hidden tool by treating it otherwise |
+//! | [`map_call`] | changes calls | outside whatever judges a call |
+//! | [`gate`], [`gate_async`], [`gate_tool`] | decide whether a tool runs | inside whatever changes the call |
+//! | [`TimeoutLayer`] | bounds how long a call takes | inside whatever waits for a person, outside whatever waits for capacity |
+//! | tower's `load_shed`, `concurrency_limit`, … | bound how many calls run | next to the tools; `load_shed` directly outside the limit that it watches |
+//! | [`map_result`], [`map_list`] | change what comes back | outside whatever should see it unchanged |
+//!
+//! [`lint`](crate::StackExt::lint) finds an order that breaks one of these reasons.
+//!
+//! # Layers of other crates
+//!
+//! A layer that is generic over the request goes straight into the stack: tower's timeout, limits, load shed and all that maps. One that
+//! fixes its request type (tower's buffer, retry and filter) goes into [`calls`], and sees tool calls only. [`named`] labels one for
+//! [`describe`](crate::describe).
+//!
+//! # Writing one
+//!
+//! In three steps of effort: [`from_fn`](crate::middleware::from_fn) for a function around a call, a [`Policy`] for anything with
+//! state, readiness and observers to be right, and a `Service` of your own. The [contract](crate::testing) tests all three.
+
+pub mod around;
+pub mod calls;
+pub mod catch_error;
+pub mod catch_panic;
+pub mod closures;
+pub mod named;
+pub mod timeout;
+pub mod visibility;
+
+pub use self::{
+    around::{Ending, Policy, PolicyLayer, Step},
+    calls::{CallsLayer, calls},
+    catch_error::CatchErrorLayer,
+    catch_panic::CatchPanicLayer,
+    closures::{after, gate, gate_async, gate_tool, map_call, map_list, map_result},
+    named::{NamedLayer, named},
+    timeout::TimeoutLayer,
+    visibility::VisibilityLayer,
+};

@@ -1,0 +1,28 @@
+#![doc = include_str!("docs/crate.md")]
+#![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod builder_ext;
+pub mod describe;
+pub mod error;
+pub mod layer;
+mod macros;
+pub mod middleware;
+pub mod model;
+pub mod operation;
+pub mod router;
+pub mod run;
+mod service_ext;
+pub mod stack;
+pub mod tool;
+
+#[doc(inline)]
+pub use self::{
+    builder_ext::ServiceBuilderExt,
+    error::{BoxError, Refusal, RefusalKind},
+    model::{ListTools, ToolCall, ToolResponse},
+    router::Router,
+    service_ext::StackExt,
+    stack::Stack,
+    tool::{Tool, tool_fn},
+};

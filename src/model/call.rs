@@ -1,0 +1,181 @@
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::SerializeMap};
+
+use super::{Arguments, CallId, Context, RawObject, Resume, ToolName};
+
+/// One call of a tool: the request of the tool stack.
+///
+/// Its serde form is that of MCP's `tools/call` parameters (`name`, `arguments`, `inputResponses`, `requestState`, `_meta`) with an `id`
+/// beside them. Of the context, only what a client sends travels.
+///
+/// ```
+/// use serde_json::json;
+/// use toolstack::ToolCall;
+///
+/// let call = ToolCall::new("add", json!({ "a": 1, "b": 2 }));
+/// assert_eq!(call.name(), "add");
+///
+/// let call: ToolCall = serde_json::from_str(r#"{"id":"c1","name":"add","arguments":{"a":1,"b":2}}"#)?;
+/// assert_eq!(call.id, "c1".into());
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct ToolCall {
+    /// Names this call among those in flight.
+    pub id: CallId,
+    name: ToolName,
+    /// What the tool is given.
+    pub arguments: Arguments,
+    /// Everything else.
+    pub context: Context,
+    /// Which registration of the tool a layer judged; zero for none yet. The router runs no other.
+    judged: u64,
+}
+
+impl ToolCall {
+    /// A call with an id of its own and an empty context.
+    ///
+    /// Any name will do: one that no tool can have is unknown to the router, and answered as such.
+    #[must_use]
+    pub fn new(name: impl AsRef<str>, arguments: impl Into<Arguments>) -> Self {
+        Self {
+            id: CallId::next(),
+            name: ToolName::asked(name.as_ref()),
+            arguments: arguments.into(),
+            context: Context::new(),
+            judged: 0,
+        }
+    }
+
+    /// This call, under that id.
+    #[must_use]
+    pub fn with_id(mut self, id: impl Into<CallId>) -> Self {
+        self.id = id.into();
+        self
+    }
+
+    /// This call, in that context.
+    #[must_use]
+    pub fn with_context(mut self, context: Context) -> Self {
+        self.context = context;
+        self
+    }
+
+    /// The tool that is asked for.
+    #[must_use]
+    pub fn name(&self) -> &ToolName {
+        &self.name
+    }
+
+    /// Asks for another tool.
+    ///
+    /// A layer does this outside every layer that judges the name. Once a layer has judged one tool, the router refuses to run another.
+    pub fn rename(&mut self, name: impl AsRef<str>) {
+        self.name = ToolName::asked(name.as_ref());
+    }
+
+    pub(crate) fn set_name(&mut self, name: ToolName) {
+        self.name = name;
+    }
+
+    pub(crate) const fn judged(&self) -> u64 {
+        self.judged
+    }
+
+    /// Notes which registration a layer judged. The first judgement stands.
+    pub(crate) const fn set_judged(&mut self, serial: u64) {
+        if self.judged == 0 {
+            self.judged = serial;
+        }
+    }
+}
+
+impl fmt::Debug for ToolCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolCall")
+            .field("id", &self.id)
+            .field("name", &self.name)
+            .field("arguments", &self.arguments)
+            .field("context", &self.context)
+            .finish()
+    }
+}
+
+impl Serialize for ToolCall {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("id", &self.id)?;
+        map.serialize_entry("name", &self.name)?;
+        map.serialize_entry("arguments", &self.arguments)?;
+        if let Some(resume) = self.context.resume() {
+            if !resume.answers.is_empty() {
+                map.serialize_entry("inputResponses", &resume.answers)?;
+            }
+            if let Some(state) = &resume.state {
+                map.serialize_entry("requestState", state)?;
+            }
+        }
+        self.context.params().serialize_into(&mut map)?;
+        if !self.context.meta().is_empty() {
+            map.serialize_entry("_meta", self.context.meta())?;
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for ToolCall {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut fields = RawObject::deserialize(deserializer)?;
+        let name: String = fields.require("name")?;
+        let mut call = Self::new(name, fields.take::<Arguments, D::Error>("arguments")?.unwrap_or_default());
+        if let Some(id) = fields.take("id")? {
+            call.id = id;
+        }
+        let state: Option<Box<str>> = fields.take("requestState")?;
+        let answers: Option<RawObject> = fields.take("inputResponses")?;
+        if state.is_some() || answers.is_some() {
+            call.context = call.context.with_resume(Resume::new(state, answers.unwrap_or_default()));
+        }
+        if let Some(meta) = fields.take("_meta")? {
+            *call.context.meta_mut() = meta;
+        }
+        if !fields.is_empty() {
+            call.context.set_params(fields);
+        }
+        Ok(call)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_leaves_as_it_came() {
+        for json in [
+            r#"{"id":"c1","name":"add","arguments":{"a":9007199254740993,"b":1.0}}"#,
+            r#"{"id":7,"name":"no such tool!","arguments":{}}"#,
+            r#"{"id":"","name":"t","arguments":null,"inputResponses":{"q":{"action":"accept"}},"requestState":"s","new":[1e400],"_meta":{"progressToken":1}}"#,
+        ] {
+            let call: ToolCall = serde_json::from_str(json).unwrap();
+            assert_eq!(serde_json::to_string(&call).unwrap(), json);
+        }
+    }
+
+    #[test]
+    fn a_call_without_arguments_or_id_has_none_and_one_of_its_own() {
+        let call: ToolCall = serde_json::from_str(r#"{"name":"t"}"#).unwrap();
+        assert_eq!(call.arguments.as_json().unwrap(), "{}");
+        assert!(!call.id.is_empty());
+        assert!(serde_json::from_str::<ToolCall>(r#"{"id":"c1"}"#).is_err());
+    }
+
+    #[test]
+    fn an_absurd_name_is_cut() {
+        let call = ToolCall::new("x".repeat(1_000_000), ());
+        assert_eq!(call.name().len(), 512);
+        assert!(!call.name().is_valid());
+    }
+}

@@ -1,0 +1,47 @@
+//! The plain data of a tool call: what is asked, by whom, with what, and what came of it.
+//!
+//! Nothing here runs anything. The serde forms are those of the [Model Context Protocol][mcp], revision 2026-07-28, and fields
+//! that this crate does not know survive a round trip.
+//!
+//! [mcp]: https://modelcontextprotocol.io/specification
+
+mod annotations;
+mod arguments;
+mod call;
+mod cancellation;
+mod content;
+mod context;
+mod id;
+mod interim;
+mod list;
+mod name;
+mod outcome;
+mod principal;
+mod progress;
+mod raw;
+mod response;
+mod result;
+mod spec;
+pub(crate) mod strict;
+mod trace;
+
+pub use self::{
+    annotations::ToolAnnotations,
+    arguments::{Arguments, ArgumentsError},
+    call::ToolCall,
+    cancellation::Cancellation,
+    content::{BlockExtra, Content, ContentAnnotations, Media, Resource, ResourceLink, Role, Text},
+    context::{Context, Origin, Resume},
+    id::CallId,
+    interim::{InputRequired, TaskHandle},
+    list::{ListTools, ToolList},
+    name::{NameError, ToolName},
+    outcome::Outcome,
+    principal::Principal,
+    progress::{Progress, ProgressUpdate},
+    raw::{RawObject, RawObjectError},
+    response::ToolResponse,
+    result::ToolResult,
+    spec::{Fingerprint, Icon, SchemaError, ToolSpec},
+    trace::TraceContext,
+};

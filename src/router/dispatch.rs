@@ -1,0 +1,136 @@
+use std::{
+    convert::Infallible,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use super::registry::{Flat, Registry, Route, Target};
+use crate::{
+    error::{Refusal, RefusalKind},
+    layer::catch_panic::panicked,
+    model::{ToolCall, ToolName, ToolResponse},
+    tool::ToolFuture,
+};
+
+/// The response of a [`Router`](super::Router) to a call.
+#[derive(Debug)]
+#[must_use = "futures do nothing unless polled"]
+pub struct ResponseFuture {
+    future: ToolFuture,
+    /// What the tool is called outside, where a nested router answers, which knows it by another name.
+    outside: Option<ToolName>,
+}
+
+impl Registry {
+    /// Finds the tool and begins its call.
+    #[inline]
+    pub(super) fn dispatch(&self, call: ToolCall) -> ResponseFuture {
+        let flat = self.current();
+        match flat.routes.get(call.name().as_str()) {
+            Some(route) => run(route, call),
+            None => unknown(&flat, call),
+        }
+    }
+}
+
+#[inline]
+fn run(route: &Route, mut call: ToolCall) -> ResponseFuture {
+    if call.judged() != 0 && call.judged() != route.entry.serial() {
+        return ResponseFuture::ready(changed(&call));
+    }
+    match &route.target {
+        Target::Handler(handler) => ResponseFuture::caught(None, || handler.call(call)),
+        Target::Mount(mount, within) => {
+            let outside = call.name().clone();
+            call.set_name(within.clone());
+            ResponseFuture::caught(Some(outside), || mount.service.call(call))
+        }
+    }
+}
+
+/// A name that no tool has. The router whose names begin so is asked all the same: its layers see the call, and it may have a fallback.
+#[cold]
+fn unknown(flat: &Flat, mut call: ToolCall) -> ResponseFuture {
+    let longest = flat
+        .mounts
+        .iter()
+        .filter_map(|mount| Some((mount, mount.within(call.name())?)))
+        .min_by_key(|(_, within)| within.len());
+    if let Some((mount, within)) = longest {
+        // A fallback here comes before one of a router that has no names of its own to speak of.
+        if mount.prefix.is_some() || flat.fallback.is_none() {
+            let within = within.to_owned();
+            let outside = call.name().clone();
+            call.rename(within);
+            let mount = Arc::clone(mount);
+            return ResponseFuture::caught(Some(outside), || mount.service.call(call));
+        }
+    }
+    match &flat.fallback {
+        Some(fallback) => ResponseFuture::caught(None, || fallback.call(call)),
+        None => ResponseFuture::ready(ToolResponse::refused(Refusal::unknown_tool(call.name()))),
+    }
+}
+
+#[cold]
+fn changed(call: &ToolCall) -> ToolResponse {
+    let message = format!("{} is not the tool that was judged for this call any more. List the tools and call again.", call.name());
+    ToolResponse::refused(Refusal::new(RefusalKind::Denied, message).with_by("router"))
+}
+
+impl ResponseFuture {
+    pub(super) const fn ready(response: ToolResponse) -> Self {
+        Self { future: ToolFuture::ready(response), outside: None }
+    }
+
+    #[inline]
+    fn caught(outside: Option<ToolName>, begin: impl FnOnce() -> ToolFuture) -> Self {
+        let future = catch_unwind(AssertUnwindSafe(begin))
+            .unwrap_or_else(|panic| ToolFuture::ready(ToolResponse::refused(panicked("router", &*panic))));
+        Self { future, outside }
+    }
+
+    /// For a router around this one, which catches panics itself.
+    pub(super) fn into_tool_future(self) -> ToolFuture {
+        if self.outside.is_none() {
+            return self.future;
+        }
+        ToolFuture::new(async move { self.await.unwrap_or_else(|never| match never {}) })
+    }
+}
+
+impl Future for ResponseFuture {
+    type Output = Result<ToolResponse, Infallible>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let response = match catch_unwind(AssertUnwindSafe(|| Pin::new(&mut this.future).poll(cx))) {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(response)) => response,
+            Err(panic) => {
+                // Dropped here and now, so that what it holds is free when the answer is there; and it may panic again.
+                let done = ToolFuture::ready(ToolResponse::error(""));
+                let broken = std::mem::replace(&mut this.future, done);
+                let _ = catch_unwind(AssertUnwindSafe(|| drop(broken)));
+                ToolResponse::refused(panicked("router", &*panic))
+            }
+        };
+        Poll::Ready(Ok(match &this.outside {
+            None => response,
+            Some(outside) => known_outside(response, outside),
+        }))
+    }
+}
+
+/// A nested router speaks of an unknown tool by the name within; outside, unknown and hidden read the same.
+fn known_outside(response: ToolResponse, outside: &ToolName) -> ToolResponse {
+    match response.refusal() {
+        Some(refusal) if refusal.kind() == RefusalKind::UnknownTool && refusal.by() == "router" => {
+            ToolResponse::refused(Refusal::unknown_tool(outside))
+        }
+        _ => response,
+    }
+}

@@ -1,0 +1,93 @@
+use std::any::type_name;
+
+use tower::util::ServiceExt as _;
+use tower_service::Service;
+
+use crate::{
+    describe::{Describe, Description, Fault, lint},
+    error::{BoxError, refusal_of},
+    model::{Arguments, ListTools, ToolCall, ToolList, ToolResponse},
+    run::{Answered, Turn},
+    stack::{Stack, ToolStack, close},
+};
+
+/// Ways to use a stack from the program that it runs in.
+///
+/// Each takes the stack by reference and works on a clone, so that one stack serves any number of callers. None of them fails: an error
+/// or a panic of a layer is a refusal in the response.
+pub trait StackExt: Sized {
+    /// Calls a tool. Dropping the future cancels the call.
+    fn call_tool(&self, name: impl AsRef<str>, arguments: impl Into<Arguments>) -> impl Future<Output = ToolResponse> + Send
+    where
+        Self: Service<ToolCall, Response = ToolResponse, Error: Into<BoxError>, Future: Send> + Clone + Send,
+    {
+        self.call(ToolCall::new(name, arguments))
+    }
+
+    /// Makes a call, with an id and a context. Dropping the future cancels the call.
+    fn call(&self, call: ToolCall) -> impl Future<Output = ToolResponse> + Send
+    where
+        Self: Service<ToolCall, Response = ToolResponse, Error: Into<BoxError>, Future: Send> + Clone + Send,
+    {
+        close(self.clone(), call)
+    }
+
+    /// Lists the tools that may be called, with an empty context.
+    fn list_tools(&self) -> impl Future<Output = ToolList> + Send
+    where
+        Self: Service<ListTools, Response = ToolList, Error: Into<BoxError>, Future: Send> + Clone + Send,
+    {
+        self.list(ListTools::new())
+    }
+
+    /// Lists the tools that may be called in some context.
+    fn list(&self, list: ListTools) -> impl Future<Output = ToolList> + Send
+    where
+        Self: Service<ListTools, Response = ToolList, Error: Into<BoxError>, Future: Send> + Clone + Send,
+    {
+        close(self.clone(), list)
+    }
+
+    /// Makes the calls of one turn of a model, several at a time: as many answers as calls, in the order of the calls.
+    ///
+    /// As [`Turn::new`]`.run(self, calls)`.
+    fn run_calls(&self, calls: Vec<ToolCall>) -> impl Future<Output = Vec<Answered>> + Send
+    where
+        Self: Service<ToolCall, Response = ToolResponse, Error: Into<BoxError>, Future: Send> + Clone + Send + Sync,
+    {
+        async move { Turn::new().run(self, calls).await }
+    }
+
+    /// Tells what the stack is made of, outermost first. See [`describe`](crate::describe).
+    fn describe(&self) -> impl Future<Output = Description> + Send
+    where
+        Self: Service<Describe, Response = Description, Error: Into<BoxError>, Future: Send> + Clone + Send,
+    {
+        let described = self.clone().oneshot(Describe::new());
+        async move {
+            match described.await {
+                Ok(description) => description.with_foreign(type_name::<Self>()),
+                Err(error) => Description::refused(refusal_of(error.into(), None)),
+            }
+        }
+    }
+
+    /// Names what is wrong with the order of the layers; nothing, for a good one. See [`Fault`].
+    fn lint(&self) -> impl Future<Output = Vec<Fault>> + Send
+    where
+        Self: Service<Describe, Response = Description, Error: Into<BoxError>, Future: Send> + Clone + Send,
+    {
+        let description = self.describe();
+        async move { lint::faults(&description.await) }
+    }
+
+    /// Closes the stack off. See [`Stack`].
+    fn into_stack(self) -> Stack
+    where
+        Self: ToolStack,
+    {
+        Stack::new(self)
+    }
+}
+
+impl<S> StackExt for S {}

@@ -1,0 +1,89 @@
+use std::{
+    borrow::Cow,
+    fmt,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use crate::model::{Fingerprint, ToolSpec};
+
+/// A tool as it is registered: its spec, where it comes from, and which registration it is.
+///
+/// This is what layers decide by. They are shown it by the machine that runs them; see [`Policy`](crate::layer::Policy).
+pub struct ToolEntry {
+    spec: Arc<ToolSpec>,
+    source: Source,
+    serial: u64,
+    fingerprint: OnceLock<Fingerprint>,
+}
+
+/// Where a tool comes from, and whether what it says of itself is believed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Source {
+    /// A name for it: `local` for functions of this program.
+    pub name: Cow<'static, str>,
+    /// Whether its tools' annotations may relax a rule. They may always tighten one.
+    pub trusted: bool,
+}
+
+impl Source {
+    /// This program itself.
+    pub const LOCAL: Self = Self { name: Cow::Borrowed("local"), trusted: true };
+
+    /// Somebody else, who is not believed.
+    #[must_use]
+    pub fn foreign(name: impl Into<Cow<'static, str>>) -> Self {
+        Self { name: name.into(), trusted: false }
+    }
+
+    /// This source, believed.
+    #[must_use]
+    pub fn trusted(mut self) -> Self {
+        self.trusted = true;
+        self
+    }
+}
+
+impl ToolEntry {
+    /// Registers a tool. Every registration has a serial of its own, also of an equal tool.
+    pub(crate) fn new(spec: Arc<ToolSpec>, source: Source) -> Self {
+        static SERIALS: AtomicU64 = AtomicU64::new(1);
+        Self { spec, source, serial: SERIALS.fetch_add(1, Ordering::Relaxed), fingerprint: OnceLock::new() }
+    }
+
+    /// The same registration under another name.
+    pub(crate) fn renamed(&self, spec: ToolSpec) -> Self {
+        Self { spec: Arc::new(spec), source: self.source.clone(), serial: self.serial, fingerprint: OnceLock::new() }
+    }
+
+    /// What the tool is. Its name is the one that callers at this place use.
+    #[must_use]
+    pub fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
+
+    /// Where the tool comes from.
+    #[must_use]
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// Names this exact definition of the tool. Worked out at the first use.
+    #[must_use]
+    pub fn fingerprint(&self) -> Fingerprint {
+        *self.fingerprint.get_or_init(|| self.spec.fingerprint())
+    }
+
+    pub(crate) const fn serial(&self) -> u64 {
+        self.serial
+    }
+}
+
+impl fmt::Debug for ToolEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolEntry").field("name", &self.spec.name).field("source", &self.source).finish_non_exhaustive()
+    }
+}
