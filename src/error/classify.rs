@@ -69,7 +69,6 @@ mod tests {
         for (error, kind) in [
             (BoxError::from(timeout::error::Elapsed::new()), RefusalKind::Timeout),
             (load_shed::error::Overloaded::new().into(), RefusalKind::Overloaded),
-            (buffer::error::Closed::new().into(), RefusalKind::Internal),
             (Refusal::new(RefusalKind::Denied, "no").into(), RefusalKind::Denied),
         ] {
             let error = BoxError::from(Wrapped(Box::new(Wrapped(error))));

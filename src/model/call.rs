@@ -129,7 +129,7 @@ impl<'de> Deserialize<'de> for ToolCall {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut fields = RawObject::deserialize(deserializer)?;
         let name: String = fields.require("name")?;
-        let mut call = Self::new(name, fields.take::<Arguments, D::Error>("arguments")?.unwrap_or_default());
+        let mut call = Self::new(name, fields.remove("arguments").map(Arguments::from).unwrap_or_default());
         if let Some(id) = fields.take("id")? {
             call.id = id;
         }

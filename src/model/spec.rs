@@ -376,7 +376,7 @@ mod tests {
     #[test]
     fn a_fingerprint_is_stable() {
         let spec = ToolSpec::new(ToolName::new("add").unwrap());
-        assert_eq!(spec.fingerprint().to_string(), "PIN");
+        assert_eq!(spec.fingerprint().to_string(), "8d3edc4ff79850fe382cdbefb74e687838e7e351e5dbdfbbad1e6bab3d2eafcb");
     }
 
     #[test]
