@@ -115,10 +115,7 @@ impl Turn {
         }
         drop(running);
 
-        answers
-            .into_iter()
-            .map(|(id, name, response)| Answered { id, name, response: response.unwrap_or_else(cancelled) })
-            .collect()
+        answers.into_iter().map(|(id, name, response)| Answered { id, name, response: response.unwrap_or_else(cancelled) }).collect()
     }
 }
 

@@ -250,7 +250,10 @@ impl Reentry {
     /// If the call did not come through a [`Stack`].
     pub fn of(call: &ToolCall) -> Result<Self, Refusal> {
         let shared = call.context.reentry::<Shared>().ok_or_else(|| {
-            Refusal::internal(format!("the tool `{}` calls other tools, for which its call has to come through `toolstack::Stack`", call.name()))
+            Refusal::internal(format!(
+                "the tool `{}` calls other tools, for which its call has to come through `toolstack::Stack`",
+                call.name()
+            ))
         })?;
         Ok(Self { shared, id: call.id.clone(), context: call.context.clone() })
     }

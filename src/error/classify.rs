@@ -35,14 +35,18 @@ fn known(error: &(dyn Error + 'static)) -> Option<Refusal> {
     }
     if error.is::<timeout::error::Elapsed>() || error.is::<tokio::time::error::Elapsed>() {
         return Some(
-            Refusal::new(RefusalKind::Timeout, "The call took too long and was stopped; what it began may be half done.").with_by("timeout"),
+            Refusal::new(RefusalKind::Timeout, "The call took too long and was stopped; what it began may be half done.")
+                .with_by("timeout"),
         );
     }
     if error.is::<load_shed::error::Overloaded>() {
         return Some(Refusal::new(RefusalKind::Overloaded, "Too many calls are running; call again in a moment.").with_by("load_shed"));
     }
     if error.is::<buffer::error::Closed>() {
-        return Some(Refusal::new(RefusalKind::Internal, "The part that runs this tool has stopped; the operator has to restart it.").with_by("buffer"));
+        return Some(
+            Refusal::new(RefusalKind::Internal, "The part that runs this tool has stopped; the operator has to restart it.")
+                .with_by("buffer"),
+        );
     }
     None
 }

@@ -157,14 +157,7 @@ impl Refusal {
     /// A refusal with a message for the model. Until [`with_by`](Self::with_by) says who refuses, it is `"tool"`.
     #[must_use]
     pub fn new(kind: RefusalKind, message: impl Into<Cow<'static, str>>) -> Self {
-        Self(Box::new(Inner {
-            kind,
-            by: Cow::Borrowed("tool"),
-            message: message.into(),
-            retry_after: None,
-            challenge: None,
-            source: None,
-        }))
+        Self(Box::new(Inner { kind, by: Cow::Borrowed("tool"), message: message.into(), retry_after: None, challenge: None, source: None }))
     }
 
     /// The answer for a tool that is not there, and for one that is hidden: the two are the same, so that asking tells nothing.

@@ -40,13 +40,7 @@ impl ToolCall {
     /// Any name will do: one that no tool can have is unknown to the router, and answered as such.
     #[must_use]
     pub fn new(name: impl AsRef<str>, arguments: impl Into<Arguments>) -> Self {
-        Self {
-            id: CallId::next(),
-            name: ToolName::asked(name.as_ref()),
-            arguments: arguments.into(),
-            context: Context::new(),
-            judged: 0,
-        }
+        Self { id: CallId::next(), name: ToolName::asked(name.as_ref()), arguments: arguments.into(), context: Context::new(), judged: 0 }
     }
 
     /// This call, under that id.

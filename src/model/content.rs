@@ -187,11 +187,7 @@ impl From<&str> for Content {
 impl BlockExtra {
     /// Takes what any block may carry out of the fields; what is left is unknown.
     fn take<E: serde::de::Error>(mut fields: RawObject) -> Result<Self, E> {
-        Ok(Self {
-            annotations: fields.take("annotations")?,
-            meta: fields.take("_meta")?.unwrap_or_default(),
-            unknown: fields,
-        })
+        Ok(Self { annotations: fields.take("annotations")?, meta: fields.take("_meta")?.unwrap_or_default(), unknown: fields })
     }
 
     fn is_empty(&self) -> bool {

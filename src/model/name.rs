@@ -60,8 +60,7 @@ impl ToolName {
         if name.is_empty() {
             return Err(NameError::Empty);
         }
-        if let Some((position, character)) =
-            name.char_indices().find(|(_, c)| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')))
+        if let Some((position, character)) = name.char_indices().find(|(_, c)| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')))
         {
             return Err(NameError::Character { character, position });
         }

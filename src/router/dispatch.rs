@@ -53,11 +53,7 @@ fn run(route: &Route, mut call: ToolCall) -> ResponseFuture {
 /// A name that no tool has. The router whose names begin so is asked all the same: its layers see the call, and it may have a fallback.
 #[cold]
 fn unknown(flat: &Flat, mut call: ToolCall) -> ResponseFuture {
-    let longest = flat
-        .mounts
-        .iter()
-        .filter_map(|mount| Some((mount, mount.within(call.name())?)))
-        .min_by_key(|(_, within)| within.len());
+    let longest = flat.mounts.iter().filter_map(|mount| Some((mount, mount.within(call.name())?))).min_by_key(|(_, within)| within.len());
     if let Some((mount, within)) = longest {
         // A fallback here comes before one of a router that has no names of its own to speak of.
         if mount.prefix.is_some() || flat.fallback.is_none() {

@@ -54,7 +54,10 @@ impl Registry {
     async fn list_for(&self, list: ListTools) -> ToolList {
         let (own, mounts) = {
             let flat = self.current();
-            (flat.routes.values().filter(|route| matches!(route.target, Target::Handler(_))).map(spec).collect::<Vec<_>>(), flat.mounts.clone())
+            (
+                flat.routes.values().filter(|route| matches!(route.target, Target::Handler(_))).map(spec).collect::<Vec<_>>(),
+                flat.mounts.clone(),
+            )
         };
         let mut tools = own;
         for mount in &mounts {

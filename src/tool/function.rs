@@ -137,7 +137,9 @@ where
             let _cancel_if_dropped = cancellation.on_drop();
             call.context = call.context.with_cancellation(cancellation);
             let span = tracing::Span::current();
-            let work = tokio::task::spawn_blocking(move || span.in_scope(|| function.run(&call, &state).map(IntoToolResponse::into_tool_response)));
+            let work = tokio::task::spawn_blocking(move || {
+                span.in_scope(|| function.run(&call, &state).map(IntoToolResponse::into_tool_response))
+            });
             match work.await {
                 Ok(Ok(response)) => response,
                 Ok(Err(refusal)) => refusal.into(),
