@@ -14,6 +14,8 @@ pub mod router;
 pub mod run;
 mod service_ext;
 pub mod stack;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod tool;
 
 #[doc(inline)]

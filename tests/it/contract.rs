@@ -1,1 +1,57 @@
-//! To be written.
+//! Every layer of this crate is a row: each law of the contract holds for it.
+
+use std::{convert::Infallible, time::Duration};
+
+use toolstack::{
+    ToolCall,
+    layer::{
+        CatchErrorLayer, CatchPanicLayer, TimeoutLayer, VisibilityLayer, after, calls, gate, gate_async, gate_tool, map_call, map_list,
+        map_result, named,
+    },
+    middleware::{Next, from_fn},
+    testing::{Contract, Recorder, StrictError},
+};
+use tower::{ServiceBuilder, buffer::BufferLayer, limit::ConcurrencyLimitLayer};
+
+macro_rules! rows {
+    ($($(#[$meta:meta])* $name:ident: $contract:expr;)*) => {$(
+        $(#[$meta])*
+        #[tokio::test(start_paused = true)]
+        async fn $name() {
+            $contract.check().await;
+        }
+    )*};
+}
+
+rows! {
+    after_keeps_the_contract: Contract::new(|| after("after", |_| {}));
+    calls_of_nothing_keep_the_contract: Contract::new(|| named("calls", calls(tower::layer::util::Identity::new())));
+    catch_error_keeps_the_contract: Contract::new(CatchErrorLayer::new).closes_errors();
+    catch_panic_keeps_the_contract: Contract::new(CatchPanicLayer::new);
+    from_fn_keeps_the_contract: Contract::new(|| from_fn(async |call: ToolCall, next: Next<StrictError>| next.run(call).await));
+    gate_keeps_the_contract: Contract::new(|| gate("gate", |_| Ok(())));
+    gate_async_keeps_the_contract: Contract::new(|| {
+        gate_async("gate_async", async |_| {
+            tokio::task::yield_now().await;
+            Ok(())
+        })
+    });
+    gate_tool_keeps_the_contract: Contract::new(|| gate_tool("gate_tool", |_, _| Ok(())));
+    map_call_keeps_the_contract: Contract::new(|| map_call("map_call", |_| {}));
+    map_list_keeps_the_contract: Contract::new(|| map_list("map_list", |_, _| {}));
+    map_result_keeps_the_contract: Contract::new(|| map_result("map_result", |_| {}));
+    named_keeps_the_contract: Contract::new(|| named("named", tower::layer::util::Identity::new()));
+    recorder_keeps_the_contract: Contract::new(|| Recorder::new().layer("place"));
+    timeout_keeps_the_contract: Contract::new(|| TimeoutLayer::new(Duration::from_secs(30)).idle(Duration::from_secs(10)));
+    visibility_keeps_the_contract: Contract::new(|| VisibilityLayer::new(|_, _| true));
+    tower_s_limit_keeps_the_contract: Contract::new(|| ConcurrencyLimitLayer::new(4));
+    a_stack_of_layers_keeps_the_contract: Contract::new(|| {
+        ServiceBuilder::new()
+            .layer(CatchPanicLayer::new())
+            .layer(VisibilityLayer::new(|_, _| true))
+            .layer(gate_async("ask", async |_| Ok(())))
+            .layer(TimeoutLayer::new(Duration::from_secs(30)))
+            .layer(ConcurrencyLimitLayer::new(2))
+            .into_inner()
+    });
+}
