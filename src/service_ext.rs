@@ -17,15 +17,17 @@ use crate::{
 /// or a panic of a layer is a refusal in the response.
 pub trait StackExt: Sized {
     /// Calls a tool. Dropping the future cancels the call.
-    fn call_tool(&self, name: impl AsRef<str>, arguments: impl Into<Arguments>) -> impl Future<Output = ToolResponse> + Send
+    fn call_tool<N, A>(&self, name: N, arguments: A) -> impl Future<Output = ToolResponse> + Send + use<Self, N, A>
     where
+        N: AsRef<str>,
+        A: Into<Arguments>,
         Self: Service<ToolCall, Response = ToolResponse, Error: Into<BoxError>, Future: Send> + Clone + Send,
     {
-        self.call(ToolCall::new(name, arguments))
+        self.run_call(ToolCall::new(name, arguments))
     }
 
     /// Makes a call, with an id and a context. Dropping the future cancels the call.
-    fn call(&self, call: ToolCall) -> impl Future<Output = ToolResponse> + Send
+    fn run_call(&self, call: ToolCall) -> impl Future<Output = ToolResponse> + Send + use<Self>
     where
         Self: Service<ToolCall, Response = ToolResponse, Error: Into<BoxError>, Future: Send> + Clone + Send,
     {
@@ -33,15 +35,15 @@ pub trait StackExt: Sized {
     }
 
     /// Lists the tools that may be called, with an empty context.
-    fn list_tools(&self) -> impl Future<Output = ToolList> + Send
+    fn list_tools(&self) -> impl Future<Output = ToolList> + Send + use<Self>
     where
         Self: Service<ListTools, Response = ToolList, Error: Into<BoxError>, Future: Send> + Clone + Send,
     {
-        self.list(ListTools::new())
+        self.run_list(ListTools::new())
     }
 
     /// Lists the tools that may be called in some context.
-    fn list(&self, list: ListTools) -> impl Future<Output = ToolList> + Send
+    fn run_list(&self, list: ListTools) -> impl Future<Output = ToolList> + Send + use<Self>
     where
         Self: Service<ListTools, Response = ToolList, Error: Into<BoxError>, Future: Send> + Clone + Send,
     {
@@ -51,15 +53,16 @@ pub trait StackExt: Sized {
     /// Makes the calls of one turn of a model, several at a time: as many answers as calls, in the order of the calls.
     ///
     /// As [`Turn::new`]`.run(self, calls)`.
-    fn run_calls(&self, calls: Vec<ToolCall>) -> impl Future<Output = Vec<Answered>> + Send
+    fn run_calls(&self, calls: Vec<ToolCall>) -> impl Future<Output = Vec<Answered>> + Send + use<Self>
     where
         Self: Service<ToolCall, Response = ToolResponse, Error: Into<BoxError>, Future: Send> + Clone + Send + Sync,
     {
-        async move { Turn::new().run(self, calls).await }
+        let stack = self.clone();
+        async move { Turn::new().run(&stack, calls).await }
     }
 
     /// Tells what the stack is made of, outermost first. See [`describe`](crate::describe).
-    fn describe(&self) -> impl Future<Output = Description> + Send
+    fn describe(&self) -> impl Future<Output = Description> + Send + use<Self>
     where
         Self: Service<Describe, Response = Description, Error: Into<BoxError>, Future: Send> + Clone + Send,
     {
@@ -73,7 +76,7 @@ pub trait StackExt: Sized {
     }
 
     /// Names what is wrong with the order of the layers; nothing, for a good one. See [`Fault`].
-    fn lint(&self) -> impl Future<Output = Vec<Fault>> + Send
+    fn lint(&self) -> impl Future<Output = Vec<Fault>> + Send + use<Self>
     where
         Self: Service<Describe, Response = Description, Error: Into<BoxError>, Future: Send> + Clone + Send,
     {

@@ -141,20 +141,16 @@ struct Shared {
 }
 
 impl Stack {
-    /// How deep calls within calls may go, unless [`max_depth`](Self::max_depth) says otherwise.
+    /// How deep calls within calls may go, unless [`with_max_depth`](Self::with_max_depth) says otherwise.
     pub const MAX_DEPTH: u16 = 8;
 
     /// Closes a chain of layers off.
     pub fn new(service: impl ToolStack) -> Self {
-        Self::with_type(service, Self::MAX_DEPTH)
+        Self::with_max_depth(service, Self::MAX_DEPTH)
     }
 
     /// Closes a chain of layers off, with this many levels of calls within calls; zero for none.
-    pub fn max_depth(service: impl ToolStack, max_depth: u16) -> Self {
-        Self::with_type(service, max_depth)
-    }
-
-    fn with_type<S: ToolStack>(service: S, max_depth: u16) -> Self {
+    pub fn with_max_depth<S: ToolStack>(service: S, max_depth: u16) -> Self {
         Self { shared: Arc::new(Shared { service: Box::new(Closed(service)), service_type: type_name::<S>(), max_depth }) }
     }
 
@@ -260,11 +256,11 @@ impl Reentry {
 
     /// Calls a tool. Dropping the future cancels the call.
     pub async fn call_tool(&self, name: impl AsRef<str>, arguments: impl Into<Arguments>) -> ToolResponse {
-        self.call(ToolCall::new(name, arguments)).await
+        self.run_call(ToolCall::new(name, arguments)).await
     }
 
     /// Makes a call. What its context says is replaced by what the tool's own call passes on.
-    pub async fn call(&self, call: ToolCall) -> ToolResponse {
+    pub async fn run_call(&self, call: ToolCall) -> ToolResponse {
         let call = call.with_context(self.context.within(&self.id));
         let max = self.shared.max_depth;
         if call.context.depth() > max {

@@ -24,10 +24,10 @@
 //!     .service(Router::new().tool(sync_tool_fn("ping", || "pong")));
 //!
 //! assert_eq!(stack.list_tools().await.tools().len(), 1);
-//! assert!(stack.call(ToolCall::new("ping", json!({}))).await.is_completed());
+//! assert!(stack.run_call(ToolCall::new("ping", json!({}))).await.is_completed());
 //!
 //! let long = toolstack::model::Arguments::from_text(format!("{{\"text\":\"{}\"}}", "x".repeat(100)));
-//! assert_eq!(stack.call(ToolCall::new("ping", long)).await.refusal().unwrap().kind(), RefusalKind::LimitExceeded);
+//! assert_eq!(stack.run_call(ToolCall::new("ping", long)).await.refusal().unwrap().kind(), RefusalKind::LimitExceeded);
 //! # }
 //! ```
 //!

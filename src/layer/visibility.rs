@@ -24,7 +24,7 @@
 //! assert_eq!(stack.call_tool("reset", json!({})).await.as_text().as_deref(), Some("Unknown tool: reset"));
 //!
 //! let root = Context::new().with_principal(Principal::new("root").scope("admin"));
-//! assert!(stack.call(ToolCall::new("reset", json!({})).with_context(root)).await.is_completed());
+//! assert!(stack.run_call(ToolCall::new("reset", json!({})).with_context(root)).await.is_completed());
 //! # }
 //! ```
 //!

@@ -37,7 +37,8 @@ pub struct ToolSpec {
     pub tags: BTreeSet<String>,
     /// `_meta`.
     pub meta: RawObject,
-    extra: RawObject,
+    /// Fields that this crate does not know, where there are any.
+    extra: Option<Box<RawObject>>,
 }
 
 /// A picture of a tool.
@@ -102,7 +103,7 @@ impl ToolSpec {
             icons: Vec::new(),
             tags: BTreeSet::new(),
             meta: RawObject::new(),
-            extra: RawObject::new(),
+            extra: None,
         }
     }
 
@@ -193,7 +194,7 @@ impl ToolSpec {
             part("_meta", key);
             part("", &canonical(value));
         }
-        for (key, value) in self.extra.iter() {
+        for (key, value) in self.extra.iter().flat_map(|extra| extra.iter()) {
             part("extra", key);
             part("", &canonical(value));
         }
@@ -311,7 +312,9 @@ impl Serialize for ToolSpec {
         if !self.icons.is_empty() {
             map.serialize_entry("icons", &self.icons)?;
         }
-        self.extra.serialize_into(&mut map)?;
+        if let Some(extra) = &self.extra {
+            extra.serialize_into(&mut map)?;
+        }
         if !self.meta.is_empty() {
             map.serialize_entry("_meta", &self.meta)?;
         }
@@ -340,7 +343,7 @@ impl<'de> Deserialize<'de> for ToolSpec {
             icons: fields.take("icons")?.unwrap_or_default(),
             tags: BTreeSet::new(),
             meta: fields.take("_meta")?.unwrap_or_default(),
-            extra: fields,
+            extra: (!fields.is_empty()).then(|| Box::new(fields)),
         })
     }
 }

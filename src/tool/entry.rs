@@ -16,7 +16,8 @@ pub struct ToolEntry {
     spec: Arc<ToolSpec>,
     source: Source,
     serial: u64,
-    fingerprint: OnceLock<Fingerprint>,
+    /// Boxed, since most tools are never asked for it.
+    fingerprint: OnceLock<Box<Fingerprint>>,
 }
 
 /// Where a tool comes from, and whether what it says of itself is believed.
@@ -74,7 +75,7 @@ impl ToolEntry {
     /// Names this exact definition of the tool. Worked out at the first use.
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
-        *self.fingerprint.get_or_init(|| self.spec.fingerprint())
+        **self.fingerprint.get_or_init(|| Box::new(self.spec.fingerprint()))
     }
 
     pub(crate) const fn serial(&self) -> u64 {
