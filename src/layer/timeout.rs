@@ -251,7 +251,11 @@ impl Clock {
         let idle = self.deadline.is_none_or(|deadline| Instant::now() < deadline);
         let mut message = match self.idle {
             Some(limit) if idle => format!("The call made no progress for {limit:?} and was stopped"),
-            _ => format!("The call did not finish within {:?} and was stopped", self.began.elapsed()),
+            _ => {
+                // To the millisecond: nobody reads on.
+                let took = Duration::from_millis(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX));
+                format!("The call did not finish within {took:?} and was stopped")
+            }
         };
         message.push_str("; what it began may be half done.");
         if let Some(update) = self.activity.as_ref().and_then(|activity| activity.last().1) {
