@@ -45,7 +45,7 @@ use std::{any::type_name, borrow::Cow, fmt};
 
 use futures_util::future::BoxFuture;
 
-use super::around::{Ending, Policy, PolicyLayer, Step};
+use super::around::{Ending, Policy, PolicyLayer, Site, Step};
 use crate::{
     describe::{Duty, Note},
     error::Refusal,
@@ -100,7 +100,7 @@ impl<F: Fn(&mut ToolCall) -> Result<(), Refusal> + Send + Sync + 'static> Policy
         Some(self.noted())
     }
 
-    fn before(&self, request: View<'_>, _: Option<&ToolEntry>) -> Step {
+    fn before(&self, request: View<'_>, _: Site<'_>) -> Step {
         match request {
             View::Call(call) => (self.closure)(call).into(),
             _ => Step::Pass,
@@ -122,8 +122,8 @@ impl<F: Fn(&ToolCall, &ToolEntry) -> Result<(), Refusal> + Send + Sync + 'static
         Some(self.noted())
     }
 
-    fn before(&self, request: View<'_>, tool: Option<&ToolEntry>) -> Step {
-        match (request, tool) {
+    fn before(&self, request: View<'_>, site: Site<'_>) -> Step {
+        match (request, site.tool) {
             (View::Call(call), Some(tool)) => (self.closure)(call, tool).into(),
             (View::Call(call), None) => Step::refuse(Refusal::unknown_tool(call.name())),
             _ => Step::Pass,
@@ -157,14 +157,14 @@ where
         Some(self.noted())
     }
 
-    fn before(&self, request: View<'_>, _: Option<&ToolEntry>) -> Step {
+    fn before(&self, request: View<'_>, _: Site<'_>) -> Step {
         match request {
             View::Call(_) => Step::Wait,
             _ => Step::Pass,
         }
     }
 
-    fn wait<'a>(&'a self, request: View<'a>, _: Option<&'a ToolEntry>) -> BoxFuture<'a, Step> {
+    fn wait<'a>(&'a self, request: View<'a>, _: Site<'a>) -> BoxFuture<'a, Step> {
         match request {
             View::Call(call) => {
                 let decision = (self.closure)(call.clone());
@@ -187,7 +187,7 @@ impl<F: Fn(&Ending<'_>) + Send + Sync + 'static> Policy for After<F> {
         Some(self.noted())
     }
 
-    fn before(&self, request: View<'_>, _: Option<&ToolEntry>) -> Step {
+    fn before(&self, request: View<'_>, _: Site<'_>) -> Step {
         match request {
             View::Call(_) => Step::Continue(()),
             _ => Step::Pass,
@@ -211,7 +211,7 @@ impl<F: Fn(&mut ToolCall) + Send + Sync + 'static> Policy for MapCall<F> {
         Some(self.noted())
     }
 
-    fn before(&self, request: View<'_>, _: Option<&ToolEntry>) -> Step {
+    fn before(&self, request: View<'_>, _: Site<'_>) -> Step {
         if let View::Call(call) = request {
             (self.closure)(call);
         }
@@ -231,7 +231,7 @@ impl<F: Fn(&mut ToolResult) + Send + Sync + 'static> Policy for MapResult<F> {
         Some(self.noted())
     }
 
-    fn before(&self, request: View<'_>, _: Option<&ToolEntry>) -> Step {
+    fn before(&self, request: View<'_>, _: Site<'_>) -> Step {
         match request {
             View::Call(_) => Step::Continue(()),
             _ => Step::Pass,
@@ -261,7 +261,7 @@ impl<F: Fn(&mut ToolList, &Context) + Send + Sync + 'static> Policy for MapList<
         Some(self.noted())
     }
 
-    fn before(&self, request: View<'_>, _: Option<&ToolEntry>) -> Step<Context> {
+    fn before(&self, request: View<'_>, _: Site<'_>) -> Step<Context> {
         match request {
             View::List(list) => Step::Continue(list.context.clone()),
             _ => Step::Pass,

@@ -39,7 +39,7 @@ pub mod timeout;
 pub mod visibility;
 
 pub use self::{
-    around::{Ending, Policy, PolicyLayer, Step},
+    around::{Ending, Policy, PolicyLayer, Site, Step},
     calls::{CallsLayer, calls},
     catch_error::CatchErrorLayer,
     catch_panic::CatchPanicLayer,

@@ -46,13 +46,12 @@ use std::{any::type_name, fmt};
 
 use tower_layer::Layer;
 
-use super::around::{Ending, Policed, Policy, PolicyLayer, Step};
+use super::around::{Ending, Policed, Policy, PolicyLayer, Site, Step};
 use crate::{
     describe::{Duty, Note},
     error::Refusal,
     model::{Context, ToolSpec},
     operation::{Reply, View},
-    tool::ToolEntry,
 };
 
 /// Hides tools; see the [module](self).
@@ -113,9 +112,9 @@ where
         Some(Note::new("visibility").duty(Duty::Hides))
     }
 
-    fn before(&self, request: View<'_>, tool: Option<&ToolEntry>) -> Step<Context> {
+    fn before(&self, request: View<'_>, site: Site<'_>) -> Step<Context> {
         match request {
-            View::Call(call) if !tool.is_some_and(|tool| (self.visible)(tool.spec(), &call.context)) => {
+            View::Call(call) if !site.tool.is_some_and(|tool| (self.visible)(tool.spec(), &call.context)) => {
                 Step::refuse(Refusal::unknown_tool(call.name()))
             }
             View::List(list) => Step::Continue(list.context.clone()),

@@ -149,7 +149,11 @@ impl Router {
 
 #[track_caller]
 fn or_panic(result: Result<Router, RouterError>) -> Router {
-    result.unwrap_or_else(|error| panic!("{error}"))
+    // A closure would be where the panic happens.
+    match result {
+        Ok(router) => router,
+        Err(error) => panic!("{error}"),
+    }
 }
 
 impl Service<ToolCall> for Router {

@@ -7,10 +7,9 @@ use std::{
 use super::lock;
 use crate::{
     describe::Note,
-    layer::{Ending, Policy, PolicyLayer, Step},
+    layer::{Ending, Policy, PolicyLayer, Site, Step},
     model::Outcome,
     operation::View,
-    tool::ToolEntry,
 };
 
 /// Writes down what passes the places where its layers stand. Clones write to the same record.
@@ -95,10 +94,7 @@ impl Policy for Place {
         Some(Note::new(self.place.clone()))
     }
 
-    fn before(&self, request: View<'_>, _: Option<&ToolEntry>) -> Step {
-        if let View::Describe(_) = request {
-            return Step::Pass;
-        }
+    fn before(&self, _: View<'_>, _: Site<'_>) -> Step {
         self.recorder.write(&self.place, None);
         Step::Continue(())
     }

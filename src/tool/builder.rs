@@ -107,19 +107,28 @@ constructors! {
 
 #[track_caller]
 fn spec_of<F: ToolFunction<S, Via>, S, Via, Output: IntoToolResponse>(name: &str) -> ToolSpec {
-    let name = ToolName::new(name).unwrap_or_else(|error| panic!("`{name}` cannot name a tool: {error}"));
+    let name = or_panic(name, "as a name", ToolName::new(name));
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.meta_schema = None);
     let input = F::input_schema(&mut settings.clone().for_deserialize().into_generator());
     let output = Output::output_schema(&mut settings.for_serialize().into_generator());
 
     let mut spec = ToolSpec::new(name.clone());
     if let Some(schema) = input {
-        spec = spec.with_input_schema(&object(schema)).unwrap_or_else(|error| panic!("the arguments of `{name}`: {error}"));
+        spec = or_panic(&name, "its arguments", spec.with_input_schema(&object(schema)));
     }
     if let Some(schema) = output {
-        spec = spec.with_output_schema(&schema).unwrap_or_else(|error| panic!("the result of `{name}`: {error}"));
+        spec = or_panic(&name, "its result", spec.with_output_schema(&schema));
     }
     spec
+}
+
+/// What cannot be a tool panics where the tool is set up.
+#[track_caller]
+fn or_panic<T, E: fmt::Display>(name: &str, part: &str, result: Result<T, E>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(error) => panic!("the tool `{name}`, {part}: {error}"),
+    }
 }
 
 /// Arguments are an object. A schema that leaves the type open, such as that of an enum, gains the word.
@@ -221,7 +230,7 @@ impl<H> Tool<H> {
     #[track_caller]
     pub fn input_schema<T: Serialize + ?Sized>(mut self, schema: &T) -> Self {
         let name = self.spec.name.clone();
-        self.spec = self.spec.with_input_schema(schema).unwrap_or_else(|error| panic!("the arguments of `{name}`: {error}"));
+        self.spec = or_panic(&name, "its arguments", self.spec.with_input_schema(schema));
         self
     }
 

@@ -1,14 +1,13 @@
 use std::{
     fmt,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll},
 };
 
 use pin_project_lite::pin_project;
 
-use super::{Ending, Policy, machine::Shared};
-use crate::{error::refusal_of_any, operation::Operation};
+use super::{Policy, shared::Guard};
+use crate::operation::Operation;
 
 pin_project! {
     /// The response of a [`Policed`](super::Policed).
@@ -82,38 +81,5 @@ where
 impl<F, Op: Operation, P: Policy, E> fmt::Debug for ResponseFuture<F, Op, P, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ResponseFuture").finish_non_exhaustive()
-    }
-}
-
-/// Sees to it that a request that went inward ends exactly once.
-pub(super) struct Guard<P: Policy> {
-    shared: Arc<Shared<P>>,
-    state: Option<P::State>,
-}
-
-impl<P: Policy> Guard<P> {
-    #[inline]
-    pub(super) fn new(shared: &Arc<Shared<P>>, state: P::State) -> Self {
-        Self { shared: Arc::clone(shared), state: Some(state) }
-    }
-
-    #[inline]
-    pub(super) fn finish<Op: Operation, E: 'static>(mut self, result: &mut Result<Op::Response, E>) {
-        if let Some(state) = self.state.take() {
-            let ending = match result {
-                Ok(response) => Ending::Reply(Op::reply(response)),
-                Err(error) => Ending::Failed(refusal_of_any(error)),
-            };
-            self.shared.policy.after(state, ending);
-        }
-    }
-}
-
-impl<P: Policy> Drop for Guard<P> {
-    fn drop(&mut self) {
-        if let Some(state) = self.state.take() {
-            let ending = if std::thread::panicking() { Ending::Panicked } else { Ending::Dropped };
-            self.shared.policy.after(state, ending);
-        }
     }
 }

@@ -1,6 +1,6 @@
 use std::{
     fmt,
-    sync::{Arc, OnceLock},
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -8,13 +8,15 @@ use tower::util::ServiceExt;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::{Policy, ResponseFuture, Step, future::Guard};
+use super::{
+    Policy, ResponseFuture, Step,
+    shared::{Guard, Shared},
+};
 use crate::{
     describe::{Describe, Description},
     error::{BoxError, Refusal, refusal_of},
     operation::{Operation, View},
     router::Catalog,
-    tool::ToolEntry,
 };
 
 /// Puts a [`Policy`] around a service.
@@ -29,11 +31,6 @@ pub struct Policed<S, P> {
     shared: Arc<Shared<P>>,
     /// Whether `inner` was polled and is ready, for a policy that says it is ready in any case.
     ready: bool,
-}
-
-pub(super) struct Shared<P> {
-    pub(super) policy: Arc<P>,
-    catalog: OnceLock<Catalog>,
 }
 
 impl<P: Policy> PolicyLayer<P> {
@@ -70,7 +67,7 @@ impl<S, P: Policy> Layer<S> for PolicyLayer<P> {
     type Service = Policed<S, P>;
 
     fn layer(&self, inner: S) -> Policed<S, P> {
-        Policed { inner, shared: Arc::new(Shared { policy: Arc::clone(&self.policy), catalog: OnceLock::new() }), ready: false }
+        Policed { inner, shared: Arc::new(Shared::new(Arc::clone(&self.policy))), ready: false }
     }
 }
 
@@ -88,39 +85,6 @@ impl<S: Clone, P> Clone for Policed<S, P> {
 impl<S: fmt::Debug, P: Policy> fmt::Debug for Policed<S, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Policed").field("policy", &self.shared.policy.note()).field("inner", &self.inner).finish()
-    }
-}
-
-impl<P: Policy> Shared<P> {
-    const MAY_WAIT: bool = P::WAITS || P::TOOL;
-
-    /// Runs `before` with the tool, where the policy wants it; `None` while the catalog is not known.
-    #[inline]
-    fn before<Op: Operation>(&self, request: &mut Op) -> Option<Step<P::State>> {
-        if !P::TOOL {
-            return Some(self.policy.before(request.view(), None));
-        }
-        let catalog = self.catalog.get()?;
-        let View::Call(call) = request.view() else { return Some(self.policy.before(request.view(), None)) };
-        // A name of up to 23 characters is copied in place, a longer one shared.
-        let name = call.name().clone();
-        Some(catalog.with(&name, |tool| {
-            if let Some(tool) = tool {
-                call.set_judged(tool.serial());
-            }
-            self.policy.before(View::Call(call), tool)
-        }))
-    }
-
-    fn tool(&self, request: View<'_>) -> Option<Arc<ToolEntry>> {
-        match request {
-            View::Call(call) if P::TOOL => {
-                let tool = self.catalog.get()?.get(call.name())?;
-                call.set_judged(tool.serial());
-                Some(tool)
-            }
-            _ => None,
-        }
     }
 }
 
@@ -154,13 +118,17 @@ where
 
     #[inline]
     fn call(&mut self, mut request: Op) -> Self::Future {
-        if let View::Describe(describe) = request.view() {
-            if let Some(note) = self.shared.policy.note() {
-                describe.note::<Self, S>(note);
-            }
-        }
         let ready = std::mem::take(&mut self.ready) || !Shared::<P>::MAY_WAIT;
-        match self.shared.before(&mut request) {
+        let step = match request.view() {
+            View::Describe(describe) => {
+                if let Some(note) = self.shared.policy.note() {
+                    describe.note::<Self, S>(note);
+                }
+                Some(Step::Pass)
+            }
+            _ => self.shared.before(&mut request),
+        };
+        match step {
             Some(Step::Pass) if ready => ResponseFuture::called(self.inner.call(request), None),
             Some(Step::Continue(state)) if ready => {
                 let guard = Guard::new(&self.shared, state);
@@ -173,7 +141,8 @@ where
             }
             Some(Step::Refuse(refusal)) => ResponseFuture::ready(Op::refuse(refusal)),
             Some(Step::Answer(answer)) => ResponseFuture::ready(Op::answer(*answer)),
-            step @ (Some(Step::Wait) | None) => self.slow(request, step.is_some()),
+            Some(Step::Wait) => self.slow(request, true),
+            None => self.slow(request, false),
         }
     }
 }
@@ -189,7 +158,7 @@ impl<S, P> Policed<S, P> {
         std::mem::replace(&mut self.inner, fresh)
     }
 
-    /// Waits: for the catalog at the first call, and for the policy where it asks to.
+    /// Waits: for the catalog at the first request, and for the policy where it asks to (it has `decided` to).
     #[cold]
     fn slow<Op>(&mut self, mut request: Op, decided: bool) -> ResponseFuture<<S as Service<Op>>::Future, Op, P, <S as Service<Op>>::Error>
     where
@@ -207,18 +176,15 @@ impl<S, P> Policed<S, P> {
         let shared = Arc::clone(&self.shared);
         ResponseFuture::waiting(async move {
             let mut step = Step::Wait;
-            if P::TOOL && shared.catalog.get().is_none() {
+            if !decided {
                 match catalog(inner.clone()).await {
-                    Ok(catalog) => drop(shared.catalog.set(catalog)),
+                    Ok(catalog) => shared.learn(catalog),
                     Err(refusal) => return Ok(Op::refuse(refusal)),
                 }
-            }
-            if !decided {
                 step = shared.before(&mut request).unwrap_or(Step::Wait);
             }
             if let Step::Wait = step {
-                let tool = shared.tool(request.view());
-                step = shared.policy.wait(request.view(), tool.as_deref()).await;
+                step = shared.wait(&mut request).await;
             }
             match step {
                 Step::Pass => inner.oneshot(request).await,

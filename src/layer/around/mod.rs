@@ -15,9 +15,9 @@
 //! use toolstack::{
 //!     Refusal, RefusalKind, Router, StackExt,
 //!     describe::{Duty, Note},
-//!     layer::{Policy, PolicyLayer, Step},
+//!     layer::{Policy, PolicyLayer, Site, Step},
 //!     operation::View,
-//!     tool::{ToolEntry, sync_tool_fn},
+//!     tool::sync_tool_fn,
 //! };
 //!
 //! struct Maintenance(Arc<AtomicBool>);
@@ -29,7 +29,7 @@
 //!         Some(Note::new("maintenance").duty(Duty::Decides))
 //!     }
 //!
-//!     fn before(&self, request: View<'_>, _: Option<&ToolEntry>) -> Step<()> {
+//!     fn before(&self, request: View<'_>, _: Site<'_>) -> Step<()> {
 //!         match request {
 //!             View::Call(_) if self.0.load(Ordering::Relaxed) => {
 //!                 Step::refuse(Refusal::new(RefusalKind::Overloaded, "Closed for maintenance.").with_by("maintenance"))
@@ -63,9 +63,10 @@
 mod future;
 mod machine;
 mod policy;
+mod shared;
 
 pub use self::{
     future::ResponseFuture,
     machine::{Policed, PolicyLayer},
-    policy::{Ending, Policy, Step},
+    policy::{Ending, Policy, Site, Step},
 };

@@ -5,6 +5,7 @@ use crate::{
     error::{Refusal, RefusalKind},
     model::Outcome,
     operation::{Answer, Reply, View},
+    router::Catalog,
     tool::ToolEntry,
 };
 
@@ -17,9 +18,9 @@ pub trait Policy: Send + Sync + 'static {
     /// What one request carries from `before` to `after`; `()` for nothing.
     type State: Send + 'static;
 
-    /// Whether `before` wants to be shown the tool that a call names.
+    /// Whether the policy wants to be shown the tool that a call names, and the catalog.
     ///
-    /// The first such call asks the service within for its catalog; from then on it is looked up.
+    /// The first request asks the service within for its catalog; from then on tools are looked up.
     const TOOL: bool = false;
 
     /// Whether `before` may answer [`Step::Wait`].
@@ -28,20 +29,18 @@ pub trait Policy: Send + Sync + 'static {
     /// What the layer says of itself; `None` for a layer that is a part of another.
     fn note(&self) -> Option<Note>;
 
-    /// Decides about a request, and may change it.
-    ///
-    /// `tool` is the tool that a call names: `None` if there is none, if the policy does not want it, and for other operations.
+    /// Decides about a request, and may change it. A [description](crate::describe) of the stack passes without being shown.
     ///
     /// # Panics
     ///
     /// A panic here is the request's: the tool does not run.
-    fn before(&self, request: View<'_>, tool: Option<&ToolEntry>) -> Step<Self::State>;
+    fn before(&self, request: View<'_>, site: Site<'_>) -> Step<Self::State>;
 
     /// Decides after a wait, in the place of a `before` that answered [`Step::Wait`]. A second `Wait` is a refusal.
     ///
     /// The future may be dropped at any of its awaits; nothing has run then, and `after` is not called.
-    fn wait<'a>(&'a self, request: View<'a>, tool: Option<&'a ToolEntry>) -> BoxFuture<'a, Step<Self::State>> {
-        let _ = (request, tool);
+    fn wait<'a>(&'a self, request: View<'a>, site: Site<'a>) -> BoxFuture<'a, Step<Self::State>> {
+        let _ = (request, site);
         Box::pin(std::future::ready(Step::Wait))
     }
 
@@ -50,6 +49,16 @@ pub trait Policy: Send + Sync + 'static {
     fn after(&self, state: Self::State, ending: Ending<'_>) {
         let _ = (state, ending);
     }
+}
+
+/// What there is at the place where a layer stands; shown to a policy that [asks for it](Policy::TOOL).
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct Site<'a> {
+    /// The tool that a call names; `None` if there is no such tool, and for other operations.
+    pub tool: Option<&'a ToolEntry>,
+    /// All tools within, whoever may call them.
+    pub catalog: Option<&'a Catalog>,
 }
 
 /// What happens to a request next.

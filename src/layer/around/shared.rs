@@ -1,0 +1,92 @@
+use std::sync::{Arc, OnceLock};
+
+use super::{Ending, Policy, Site, Step};
+use crate::{
+    error::refusal_of_any,
+    operation::{Operation, View},
+    router::Catalog,
+};
+
+/// What the clones of one service share.
+pub(super) struct Shared<P> {
+    pub(super) policy: Arc<P>,
+    catalog: OnceLock<Catalog>,
+}
+
+impl<P> Shared<P> {
+    pub(super) const fn new(policy: Arc<P>) -> Self {
+        Self { policy, catalog: OnceLock::new() }
+    }
+
+    /// Keeps the catalog. Several first requests at once learn the same.
+    pub(super) fn learn(&self, catalog: Catalog) {
+        let _ = self.catalog.set(catalog);
+    }
+}
+
+impl<P: Policy> Shared<P> {
+    pub(super) const MAY_WAIT: bool = P::WAITS || P::TOOL;
+
+    /// Runs `before`, with the tool where the policy wants it; `None` while the catalog is not known.
+    #[inline]
+    pub(super) fn before<Op: Operation>(&self, request: &mut Op) -> Option<Step<P::State>> {
+        if !P::TOOL {
+            return Some(self.policy.before(request.view(), Site::default()));
+        }
+        let catalog = self.catalog.get()?;
+        let View::Call(call) = request.view() else {
+            return Some(self.policy.before(request.view(), Site { tool: None, catalog: Some(catalog) }));
+        };
+        // A name of up to 23 characters is copied in place, a longer one shared.
+        let name = call.name().clone();
+        Some(catalog.with(&name, |tool| {
+            if let Some(tool) = tool {
+                call.set_judged(tool.serial());
+            }
+            self.policy.before(View::Call(call), Site { tool, catalog: Some(catalog) })
+        }))
+    }
+
+    /// Runs `wait`, with the tool where the policy wants it.
+    pub(super) async fn wait<Op: Operation>(&self, request: &mut Op) -> Step<P::State> {
+        let catalog = self.catalog.get();
+        let tool = match request.view() {
+            View::Call(call) => catalog.and_then(|catalog| catalog.get(call.name())),
+            _ => None,
+        };
+        self.policy.wait(request.view(), Site { tool: tool.as_deref(), catalog }).await
+    }
+}
+
+/// Sees to it that a request that went inward ends exactly once.
+pub(super) struct Guard<P: Policy> {
+    shared: Arc<Shared<P>>,
+    state: Option<P::State>,
+}
+
+impl<P: Policy> Guard<P> {
+    #[inline]
+    pub(super) fn new(shared: &Arc<Shared<P>>, state: P::State) -> Self {
+        Self { shared: Arc::clone(shared), state: Some(state) }
+    }
+
+    #[inline]
+    pub(super) fn finish<Op: Operation, E: 'static>(mut self, result: &mut Result<Op::Response, E>) {
+        if let Some(state) = self.state.take() {
+            let ending = match result {
+                Ok(response) => Ending::Reply(Op::reply(response)),
+                Err(error) => Ending::Failed(refusal_of_any(error)),
+            };
+            self.shared.policy.after(state, ending);
+        }
+    }
+}
+
+impl<P: Policy> Drop for Guard<P> {
+    fn drop(&mut self) {
+        if let Some(state) = self.state.take() {
+            let ending = if std::thread::panicking() { Ending::Panicked } else { Ending::Dropped };
+            self.shared.policy.after(state, ending);
+        }
+    }
+}
