@@ -44,6 +44,11 @@
 //! Dropping the call drops the function's future where it stands, and with it what it runs. What must happen in any case belongs into a
 //! [`Policy`](crate::layer::Policy), whose `after` hears of a drop, or into a value with a `Drop`.
 //!
+//! # Answering in the tool's place
+//!
+//! A response that the function gives without running what is within is marked as [served by](crate::model::ToolResult::served_by) this
+//! layer, under its [name](FromFnLayer::name), unless it is a refusal, which says who refused.
+//!
 //! # Readiness and cost
 //!
 //! The layer is ready at once, and what is within is driven to ready when [`Next::run`] is called, so that nothing is held before. It
@@ -54,7 +59,8 @@ use std::{
     fmt,
     marker::PhantomData,
     pin::Pin,
-    task::{Context, Poll},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, ready},
 };
 
 use futures_util::future::BoxFuture;
@@ -139,7 +145,39 @@ impl<S: fmt::Debug, F, E> fmt::Debug for FromFn<S, F, E> {
 
 /// The rest of the stack, for the one call of [`run`](Next::run).
 pub struct Next<E> {
-    run: Box<dyn FnOnce(ToolCall) -> BoxFuture<'static, Result<ToolResponse, E>> + Send>,
+    rest: Arc<dyn Rest<E>>,
+}
+
+/// The rest of the stack, without its type.
+trait Rest<E>: Send + Sync {
+    fn run(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolResponse, E>>;
+    fn has_run(&self) -> bool;
+}
+
+/// The service within, until it is run.
+struct Within<S>(Mutex<Option<S>>);
+
+impl<S> Within<S> {
+    fn service(&self) -> MutexGuard<'_, Option<S>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<S, E> Rest<E> for Within<S>
+where
+    S: Service<ToolCall, Response = ToolResponse, Error = E, Future: Send + 'static> + Send + 'static,
+{
+    fn run(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolResponse, E>> {
+        match self.service().take() {
+            Some(service) => Box::pin(service.oneshot(call)),
+            // `Next::run` takes the one `Next` that there is.
+            None => Box::pin(std::future::pending()),
+        }
+    }
+
+    fn has_run(&self) -> bool {
+        self.service().is_none()
+    }
 }
 
 impl<E> Next<E> {
@@ -149,7 +187,7 @@ impl<E> Next<E> {
     ///
     /// As what is within does.
     pub async fn run(self, call: ToolCall) -> Result<ToolResponse, E> {
-        (self.run)(call).await
+        self.rest.run(call).await
     }
 }
 
@@ -175,9 +213,9 @@ where
 
     fn call(&mut self, call: ToolCall) -> Self::Future {
         // Not polled yet, and driven to ready by `run`: nothing is held until then.
-        let inner = self.inner.clone();
-        let next = Next { run: Box::new(move |call| Box::pin(inner.oneshot(call))) };
-        ResponseFuture { future: Box::pin((self.function)(call, next)) }
+        let rest: Arc<dyn Rest<E>> = Arc::new(Within(Mutex::new(Some(self.inner.clone()))));
+        let next = Next { rest: Arc::clone(&rest) };
+        ResponseFuture { future: Box::pin((self.function)(call, next)), rest, name: self.name }
     }
 }
 
@@ -185,13 +223,21 @@ where
 #[must_use = "futures do nothing unless polled"]
 pub struct ResponseFuture<E> {
     future: BoxFuture<'static, Result<ToolResponse, E>>,
+    rest: Arc<dyn Rest<E>>,
+    name: &'static str,
 }
 
 impl<E> Future for ResponseFuture<E> {
     type Output = Result<ToolResponse, E>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.future.as_mut().poll(cx)
+        let mut result = ready!(self.future.as_mut().poll(cx));
+        if let Ok(response) = &mut result {
+            if !self.rest.has_run() {
+                response.serve_by(self.name);
+            }
+        }
+        Poll::Ready(result)
     }
 }
 

@@ -82,6 +82,17 @@ impl ToolResponse {
     }
 }
 
+impl ToolResponse {
+    /// Notes which layer answered in the tool's place, unless the response says so already or is a refusal.
+    pub(crate) fn serve_by(&mut self, layer: impl Into<Cow<'static, str>>) {
+        if let Self::Complete(result) = self {
+            if result.refusal().is_none() && result.served_by().is_none() {
+                result.set_served_by(layer);
+            }
+        }
+    }
+}
+
 impl From<ToolResult> for ToolResponse {
     fn from(result: ToolResult) -> Self {
         Self::Complete(result)

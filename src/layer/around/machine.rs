@@ -140,7 +140,7 @@ where
                 ResponseFuture::waiting(guarded::<_, P, Op>(self.take_inner(), request, guard))
             }
             Some(Step::Refuse(refusal)) => ResponseFuture::ready(Op::refuse(refusal)),
-            Some(Step::Answer(answer)) => ResponseFuture::ready(Op::answer(*answer)),
+            Some(Step::Answer(answer)) => ResponseFuture::ready(self.shared.answer::<Op>(*answer)),
             Some(Step::Wait) => self.slow(request, true),
             None => self.slow(request, false),
         }
@@ -190,7 +190,7 @@ impl<S, P> Policed<S, P> {
                 Step::Pass => inner.oneshot(request).await,
                 Step::Continue(state) => guarded(inner, request, Guard::new(&shared, state)).await,
                 Step::Refuse(refusal) => Ok(Op::refuse(refusal)),
-                Step::Answer(answer) => Ok(Op::answer(*answer)),
+                Step::Answer(answer) => Ok(shared.answer::<Op>(*answer)),
                 Step::Wait => Ok(Op::refuse(Refusal::internal("a policy waited and did not decide"))),
             }
         })

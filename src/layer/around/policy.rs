@@ -71,7 +71,7 @@ pub enum Step<T = ()> {
     Pass,
     /// It is refused.
     Refuse(Refusal),
-    /// It is answered here.
+    /// It is answered here. The result is marked as [served by](crate::model::ToolResult::served_by) this layer.
     Answer(Box<Answer>),
     /// [`Policy::wait`] decides.
     Wait,

@@ -3,7 +3,7 @@ use std::sync::{Arc, OnceLock};
 use super::{Ending, Policy, Site, Step};
 use crate::{
     error::refusal_of_any,
-    operation::{Operation, View},
+    operation::{Answer, Operation, View},
     router::Catalog,
 };
 
@@ -45,6 +45,14 @@ impl<P: Policy> Shared<P> {
             }
             self.policy.before(View::Call(call), Site { tool, catalog: Some(catalog) })
         }))
+    }
+
+    /// The response that the policy gives in the place of what is within, marked as such.
+    pub(super) fn answer<Op: Operation>(&self, mut answer: Answer) -> Op::Response {
+        if let (Answer::Call(response), Some(note)) = (&mut answer, self.policy.note()) {
+            response.serve_by(note.name().to_owned());
+        }
+        Op::answer(answer)
     }
 
     /// Runs `wait`, with the tool where the policy wants it.
