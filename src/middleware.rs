@@ -163,7 +163,7 @@ impl<S> Within<S> {
     }
 }
 
-impl<S, E> Rest<E> for Within<S>
+impl<S, E: 'static> Rest<E> for Within<S>
 where
     S: Service<ToolCall, Response = ToolResponse, Error = E, Future: Send + 'static> + Send + 'static,
 {
@@ -197,7 +197,7 @@ impl<E> fmt::Debug for Next<E> {
     }
 }
 
-impl<S, F, E, Fut> Service<ToolCall> for FromFn<S, F, E>
+impl<S, F, E: 'static, Fut> Service<ToolCall> for FromFn<S, F, E>
 where
     S: Service<ToolCall, Response = ToolResponse, Error = E, Future: Send + 'static> + Clone + Send + 'static,
     F: Fn(ToolCall, Next<E>) -> Fut,
