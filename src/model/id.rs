@@ -23,7 +23,7 @@ use smol_str::SmolStr;
 pub struct CallId(Repr);
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "an id is a text or an integer of 64 bits")]
 enum Repr {
     Number(i64),
     Text(SmolStr),
