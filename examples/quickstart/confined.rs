@@ -87,6 +87,9 @@ impl Confined {
     /// Reads text of at most `limit` bytes from `offset` on.
     pub(crate) fn read_text(&self, path: &Path, offset: u64, limit: usize) -> Result<Part, ToolError> {
         let (mut file, whole) = self.open_file(path)?;
+        if offset > whole && (whole > 0 || i64::try_from(offset).is_err()) {
+            return Err(ToolError::new(format!("`offset` is {offset}, but {} has only {whole} bytes", shown(path))));
+        }
         let mut bytes = Vec::new();
         file.seek(SeekFrom::Start(offset)).map_err(|error| told(path, error))?;
         file.take(limit as u64 + 1).read_to_end(&mut bytes).map_err(|error| told(path, error))?;

@@ -68,7 +68,8 @@ where
 
 /// The call that a line is; `None` for white space.
 fn read_call(number: usize, line: io::Result<Line>) -> Result<Option<ToolCall>, Answer> {
-    let malformed = |error: String| Answer::Malformed { id: (), line: number, error };
+    // An error may quote the line.
+    let malformed = |error: String| Answer::Malformed { id: (), line: number, error: error.chars().take(200).collect() };
     match line {
         Ok(Line::Read(line)) if line.trim_ascii().is_empty() => Ok(None),
         Ok(Line::Read(line)) => serde_json::from_slice(&line).map(Some).map_err(|error| malformed(format!("not a call: {error}"))),
