@@ -5,6 +5,7 @@
 mod builder_ext;
 pub mod describe;
 pub mod error;
+pub mod guide;
 pub mod layer;
 mod macros;
 pub mod middleware;
@@ -28,3 +29,7 @@ pub use self::{
     stack::Stack,
     tool::{Tool, tool_fn},
 };
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeDoctests;
