@@ -53,9 +53,9 @@ where
     type Output = Result<Op::Response, E>;
 
     #[inline]
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        match this.state.project() {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.as_mut().project();
+        match this.state.as_mut().project() {
             StateProj::Called { future } => {
                 // On the stack while the future is polled, so that a panic drops it and it sees the panic.
                 let guard = this.guard.take();
@@ -64,12 +64,18 @@ where
                         *this.guard = guard;
                         Poll::Pending
                     }
-                    Poll::Ready(mut result) => {
-                        if let Some(guard) = guard {
-                            guard.finish::<Op, _>(&mut result);
+                    Poll::Ready(result) => match (guard, result) {
+                        (Some(guard), Ok(response)) if guard.settles() => {
+                            let future = Box::pin(guard.settle::<Op, E>(response));
+                            this.state.set(State::Waiting { future });
+                            self.poll(cx)
                         }
-                        Poll::Ready(result)
-                    }
+                        (Some(guard), mut result) => {
+                            guard.finish::<Op, _>(&mut result);
+                            Poll::Ready(result)
+                        }
+                        (None, result) => Poll::Ready(result),
+                    },
                 }
             }
             StateProj::Ready { response } => response.take().map_or(Poll::Pending, |response| Poll::Ready(Ok(response))),

@@ -218,7 +218,11 @@ where
     S: Service<Op, Response = Op::Response>,
     S::Error: 'static,
 {
-    let mut result = inner.oneshot(request).await;
-    guard.finish::<Op, _>(&mut result);
-    result
+    match inner.oneshot(request).await {
+        Ok(response) if guard.settles() => guard.settle::<Op, _>(response).await,
+        mut result => {
+            guard.finish::<Op, _>(&mut result);
+            result
+        }
+    }
 }

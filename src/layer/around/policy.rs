@@ -44,6 +44,20 @@ pub trait Policy: Send + Sync + 'static {
         Box::pin(std::future::ready(Step::Wait))
     }
 
+    /// Whether [`settle`](Self::settle) has something to do for a request that was answered.
+    fn settles(&self, state: &Self::State) -> bool {
+        let _ = state;
+        false
+    }
+
+    /// Acts on a response and takes the time it needs, before `after` hears of it and the caller gets it.
+    ///
+    /// The future may be dropped at any of its awaits; `after` then hears that the request was dropped.
+    fn settle<'a>(&'a self, state: &'a mut Self::State, reply: Reply<'a>) -> BoxFuture<'a, ()> {
+        let _ = (state, reply);
+        Box::pin(std::future::ready(()))
+    }
+
     /// Acts on the end of a request that went inward with [`Step::Continue`], and may change its response. Called exactly once for each, also when the
     /// future is dropped; it must not panic.
     fn after(&self, state: Self::State, ending: Ending<'_>) {

@@ -78,6 +78,22 @@ impl<P: Policy> Guard<P> {
         Self { shared: Arc::clone(shared), state: Some(state) }
     }
 
+    /// Whether the policy takes its time over a response.
+    #[inline]
+    pub(super) fn settles(&self) -> bool {
+        self.state.as_ref().is_some_and(|state| self.shared.policy.settles(state))
+    }
+
+    /// Lets the policy take its time over a response, and finishes.
+    pub(super) async fn settle<Op: Operation, E: 'static>(mut self, mut response: Op::Response) -> Result<Op::Response, E> {
+        if let Some(state) = &mut self.state {
+            self.shared.policy.settle(state, Op::reply(&mut response)).await;
+        }
+        let mut result = Ok(response);
+        self.finish::<Op, E>(&mut result);
+        result
+    }
+
     #[inline]
     pub(super) fn finish<Op: Operation, E: 'static>(mut self, result: &mut Result<Op::Response, E>) {
         if let Some(state) = self.state.take() {
