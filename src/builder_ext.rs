@@ -59,7 +59,7 @@ macro_rules! layers {
 }
 
 layers! {
-    /// Lets a layer of another crate see tool calls only. See [`calls`](crate::layer::calls).
+    /// Lets a layer of another crate see tool calls only. See [`calls`](crate::layer::calls()).
     fn calls[Inner](layer: Inner) -> CallsLayer<Inner> = calls::calls(layer);
 
     /// Turns errors of other crates' layers into refusals. See [`catch_error`](crate::layer::catch_error).

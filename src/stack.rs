@@ -59,7 +59,7 @@ use crate::{
 /// Any service that answers every operation: what a finished chain of layers around a [`Router`](crate::Router) is.
 ///
 /// Implemented for all that fulfils it. If the compiler says that a chain does not, look for a layer that fixes its request type: it
-/// belongs into [`calls`](crate::layer::calls).
+/// belongs into [`calls`](crate::layer::calls()).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not answer every operation of a tool stack",
     note = "a layer that fixes its request type, such as tower's buffer, retry and filter, goes into `toolstack::layer::calls`",

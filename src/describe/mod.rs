@@ -2,7 +2,7 @@
 //!
 //! [`Describe`] is one more operation. On its way in, every layer of this crate leaves a [`Note`]; the router answers with its tools.
 //! Layers of other crates let it through, since they are generic over the request: that they are there is read from the types of the
-//! services between two notes, their settings are known if [`named`](crate::layer::named) labels them.
+//! services between two notes, their settings are known if [`named`](crate::layer::named()) labels them.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() {

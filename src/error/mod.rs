@@ -5,7 +5,8 @@
 //!
 //! # What the model reads
 //!
-//! [`Refusal::message`] is written for the model and says what happened and what it may do. [`Refusal::source`] is for the operator.
+//! [`Refusal::message`] is written for the model and says what happened and what it may do. Its
+//! [`source`](std::error::Error::source) is for the operator.
 //! The text of an error that this crate does not know is only ever the source.
 //!
 //! # Kinds

@@ -34,7 +34,7 @@
 //!
 //! # Refusals
 //!
-//! By [`refusal_of`](crate::error::refusal_of): what the error is known to be along its `source()` chain, else
+//! By [`refusal_of`]: what the error is known to be along its `source()` chain, else
 //! [`Internal`](crate::RefusalKind::Internal). The text of an unknown error never reaches the model.
 //!
 //! # Readiness

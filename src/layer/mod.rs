@@ -21,8 +21,8 @@
 //! # Layers of other crates
 //!
 //! A layer that is generic over the request goes straight into the stack: tower's timeout, limits, load shed and all that maps. One that
-//! fixes its request type (tower's buffer, retry and filter) goes into [`calls`], and sees tool calls only. [`named`] labels one for
-//! [`describe`](crate::describe).
+//! fixes its request type (tower's buffer, retry and filter) goes into [`calls`](calls()), and sees tool calls only.
+//! [`named`](named()) labels one for [`describe`](crate::describe).
 //!
 //! # Writing one
 //!
