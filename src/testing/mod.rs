@@ -16,6 +16,7 @@
 //! # }
 //! ```
 
+mod bench;
 mod contract;
 mod controlled;
 mod laws;
