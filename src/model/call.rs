@@ -84,6 +84,11 @@ impl ToolCall {
             self.judged = serial;
         }
     }
+
+    /// Forgets the judgement, once the tool that was judged is what runs: it may pass the call on, to a router of its own for instance.
+    pub(crate) const fn discharge(&mut self) {
+        self.judged = 0;
+    }
 }
 
 impl fmt::Debug for ToolCall {
