@@ -17,6 +17,9 @@ pub struct Note {
     duties: Vec<Duty>,
     settings: Vec<(Cow<'static, str>, String)>,
     foreign: bool,
+    /// How many layers of other crates, directly within, this is the label of.
+    #[serde(skip)]
+    labels: usize,
     #[serde(skip)]
     this: &'static str,
     #[serde(skip)]
@@ -58,12 +61,18 @@ impl Note {
     /// A layer of this name.
     #[must_use]
     pub fn new(name: impl Into<Cow<'static, str>>) -> Self {
-        Self { name: name.into(), duties: Vec::new(), settings: Vec::new(), foreign: false, this: "", inner: "" }
+        Self { name: name.into(), duties: Vec::new(), settings: Vec::new(), foreign: false, labels: 0, this: "", inner: "" }
     }
 
     /// A layer of another crate.
     pub(crate) fn foreign(name: impl Into<Cow<'static, str>>) -> Self {
         Self { foreign: true, ..Self::new(name) }
+    }
+
+    /// Says that this is the label of so many layers of other crates, directly within.
+    pub(crate) fn labelling(mut self, layers: usize) -> Self {
+        self.labels = layers;
+        self
     }
 
     /// Adds what the layer does to calls.
@@ -115,6 +124,10 @@ impl Note {
     #[must_use]
     pub fn is_foreign(&self) -> bool {
         self.foreign
+    }
+
+    pub(crate) fn labels(&self) -> usize {
+        self.labels
     }
 
     pub(crate) fn this(&self) -> &'static str {
