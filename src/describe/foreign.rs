@@ -57,7 +57,11 @@ fn note((path, optional): Layer<'_>) -> Option<Note> {
         return None;
     }
     let note = match known(path) {
-        Some((_, name, duties)) => duties.iter().fold(Note::foreign(*name), |note, duty| note.duty(*duty)),
+        Some((_, name, duties)) => {
+            let note = duties.iter().fold(Note::foreign(*name), |note, duty| note.duty(*duty));
+            // A queue has a readiness of its own; so has what drives readiness in a task.
+            if matches!(*name, "buffer" | "spawn_ready") { note } else { note.ready_at_once(false) }
+        }
         // What is in such a box does not show.
         None if last(path).starts_with("Box") => Note::foreign("boxed"),
         None => Note::foreign(snake_case(last(path))),
