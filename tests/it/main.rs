@@ -1,10 +1,12 @@
 //! All integration tests, as one binary.
 
+mod around;
 mod bad_input;
 mod cases_data;
 mod cases_hooks;
 mod cases_run;
 mod contract;
+mod examples;
 mod foreign_layers;
 mod order;
 mod peer_faults;
