@@ -84,17 +84,18 @@ fn may_fail(note: &Note) -> bool {
     note.is_foreign() && duties.into_iter().any(|duty| note.has(duty))
 }
 
-/// Whether a layer runs code of its user, as far as is known.
+/// Whether a layer runs code of its user.
 fn may_panic(note: &Note) -> bool {
-    let duties = [Duty::Rewrites, Duty::ChangesResults, Duty::Decides, Duty::Hides];
-    duties.into_iter().any(|duty| note.has(duty)) || (!note.is_foreign() && !note.duties().is_empty())
+    let duties = [Duty::Answers, Duty::ChangesResults, Duty::Decides, Duty::Hides, Duty::Repeats, Duty::Rewrites, Duty::Waits];
+    duties.into_iter().any(|duty| note.has(duty))
 }
 
 const PAIRS: &[Pair] = &[
     Pair {
         rule: "rewrite-after-decision",
         severity: Severity::Error,
-        outer: |note| note.has(Duty::Decides) || note.has(Duty::Hides),
+        // Visibility judges the name alone, and the router runs no other tool than the one that it judged.
+        outer: |note| note.has(Duty::Decides),
         inner: |note| note.has(Duty::Rewrites),
         why: "the call is changed after it was judged, so what runs is not what was allowed.",
         help: "Put what changes calls outside what judges them.",
@@ -144,7 +145,7 @@ const PAIRS: &[Pair] = &[
         outer: |note| note.is_foreign() && note.has(Duty::Times),
         inner: |note| note.has(Duty::Limits),
         unless_between: |note| note.has(Duty::Sheds) || note.has(Duty::Queues) || note.is_ready_at_once() == Some(true),
-        unless_outside: |note| !note.is_foreign() && note.has(Duty::Times),
+        unless_outside: |note| note.has(Duty::Sheds) || (note.has(Duty::Times) && !note.is_foreign()),
         across: false,
         why: "tower's timeout starts once a permit is there, so the wait for one has no bound.",
         help: "Use toolstack's timeout, which counts the wait, or put load_shed between the two.",

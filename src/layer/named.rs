@@ -67,7 +67,7 @@ impl<S, L: Layer<S>> Layer<S> for NamedLayer<L> {
 
     fn layer(&self, inner: S) -> Self::Service {
         let layers = foreign_note::<L::Service, S>();
-        let passes = layers.iter().all(|layer| layer.is_ready_at_once() == Some(false));
+        let passes = !layers.is_empty() && layers.iter().all(|layer| layer.is_ready_at_once() == Some(false));
         let duties = layers.iter().flat_map(Note::duties);
         let note = duties.fold(self.note.clone(), |note, duty| note.duty(*duty));
         let note = if passes { note.ready_at_once(false) } else { note };
