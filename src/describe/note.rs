@@ -43,7 +43,9 @@ pub enum Duty {
     CatchesErrors,
     /// Turns panics into refusals.
     CatchesPanics,
-    /// Changes what the model reads.
+    /// Changes which tools a list shows, or how.
+    ChangesLists,
+    /// Changes what the model reads of a result.
     ChangesResults,
     /// Decides whether the tool runs.
     Decides,
