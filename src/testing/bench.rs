@@ -14,21 +14,19 @@ use std::{
 use serde_json::json;
 use tokio::time::Instant;
 use tower::util::ServiceExt;
-use tower_service::Service;
 
-use super::{Probe, Strict, StrictError, lock};
+use super::{Probe, Strict, StrictError, erased::Unnamed, lock};
 use crate::{
     error::BoxError,
     model::{Arguments, Cancellation, Context, Origin, Principal, Progress, ProgressUpdate, ToolCall, ToolResponse, TraceContext},
     router::Router,
-    stack::ToolStack,
 };
 
 /// Holds, or how not.
 pub(super) type Verdict = Result<(), String>;
 
 /// What a call of the layer under test gives.
-pub(super) type CallResult<S> = Result<ToolResponse, <S as Service<ToolCall>>::Error>;
+pub(super) type CallResult = Result<ToolResponse, BoxError>;
 
 /// Values that lose something in careless hands: all of them, without what a lax parser refuses, and without what a strict one does. A
 /// layer that lets alone what it cannot read would pass with the first alone.
@@ -61,13 +59,15 @@ pub(super) async fn settle() {
     }
 }
 
-pub(super) async fn ready<S: Service<ToolCall, Error: Into<BoxError>>>(service: &mut S) -> Verdict {
-    service.ready().await.map(drop).map_err(|error| format!("is not ready: {}", error.into()))
+pub(super) async fn ready(service: &mut Unnamed) -> Verdict {
+    <Unnamed as ServiceExt<ToolCall>>::ready(service).await.map(drop).map_err(|error| format!("is not ready: {error}"))
 }
 
 /// What a law is run against: a way to make the layer, and what it is known to do.
-pub(super) struct Subject<'a, S> {
-    pub(super) make: &'a dyn Fn(Strict) -> S,
+pub(super) struct Subject<'a> {
+    pub(super) make: &'a dyn Fn(Strict) -> Unnamed,
+    /// The type of the service that is made.
+    pub(super) type_name: &'static str,
     pub(super) call: Option<fn() -> ToolCall>,
     pub(super) answer: Option<fn() -> ToolResponse>,
     pub(super) rewrites_calls: bool,
@@ -77,13 +77,13 @@ pub(super) struct Subject<'a, S> {
 }
 
 /// The layer around a strict service around one tool.
-pub(super) struct Bench<S> {
+pub(super) struct Bench {
     pub(super) strict: Strict,
     pub(super) probe: Probe,
-    pub(super) service: S,
+    pub(super) service: Unnamed,
 }
 
-impl<S: ToolStack> Subject<'_, S> {
+impl Subject<'_> {
     /// A call like no other before it, so that a layer which keeps results has none for it; unless the layer wants its own.
     pub(super) fn call(&self) -> ToolCall {
         self.call_of(json!({ "a": self.calls.fetch_add(1, Ordering::Relaxed) }))
@@ -98,7 +98,7 @@ impl<S: ToolStack> Subject<'_, S> {
         self.answer.map_or_else(|| ToolResponse::text("ok"), |answer| answer())
     }
 
-    pub(super) fn bench_of(&self, capacity: Option<usize>, answer: impl Fn(&ToolCall) -> ToolResponse + Send + Sync + 'static) -> Bench<S> {
+    pub(super) fn bench_of(&self, capacity: Option<usize>, answer: impl Fn(&ToolCall) -> ToolResponse + Send + Sync + 'static) -> Bench {
         let probe = Probe::answering(answer);
         let router = Router::new().tool(probe.tool(self.call().name()).read_only());
         let strict = match capacity {
@@ -108,13 +108,13 @@ impl<S: ToolStack> Subject<'_, S> {
         Bench { service: (self.make)(strict.clone()), strict, probe }
     }
 
-    pub(super) fn bench(&self, capacity: Option<usize>) -> Bench<S> {
+    pub(super) fn bench(&self, capacity: Option<usize>) -> Bench {
         let answer = self.answer();
         self.bench_of(capacity, move |_| answer.clone())
     }
 
     /// A bench whose layer has had its first call, which may differ.
-    pub(super) async fn warm(&self, capacity: Option<usize>) -> Bench<S> {
+    pub(super) async fn warm(&self, capacity: Option<usize>) -> Bench {
         let bench = self.bench(capacity);
         let _ = bench.service.clone().oneshot(self.call()).await;
         bench
@@ -130,10 +130,9 @@ impl<S: ToolStack> Subject<'_, S> {
     }
 
     /// Whether an error from within was told as it should be.
-    pub(super) fn told(&self, result: CallResult<S>, what: &str) -> Verdict {
+    pub(super) fn told(&self, result: CallResult, what: &str) -> Verdict {
         match result {
             Err(error) => {
-                let error: BoxError = error.into();
                 let mut chain = std::iter::successors(Some(&*error as &(dyn std::error::Error + 'static)), |error| error.source()).take(64);
                 ensure(chain.any(|error| error.is::<StrictError>()), || format!("{what} from within came out as another: {error}"))
             }
@@ -144,9 +143,9 @@ impl<S: ToolStack> Subject<'_, S> {
     }
 }
 
-impl<S: ToolStack> Bench<S> {
+impl Bench {
     pub(super) async fn call(&self, call: ToolCall) -> Result<ToolResponse, String> {
-        self.service.clone().oneshot(call).await.map_err(|error| format!("fails: {}", error.into()))
+        self.service.clone().oneshot(call).await.map_err(|error| format!("fails: {error}"))
     }
 
     /// Whether a later call works.

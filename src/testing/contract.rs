@@ -3,7 +3,7 @@ use std::{any::type_name, error::Error as _, fmt, panic::AssertUnwindSafe, sync:
 use futures_util::FutureExt;
 use tower_layer::Layer;
 
-use super::{Strict, bench::Subject, laws};
+use super::{Strict, bench::Subject, erased::Unnamed, laws};
 use crate::{
     layer::catch_panic::panicked,
     model::{ToolCall, ToolResponse},
@@ -130,7 +130,8 @@ where
         macro_rules! laws {
             ($($law:literal: $check:path;)*) => {$(
                 let subject = Subject {
-                    make: &|strict| (self.make)().layer(strict),
+                    make: &|strict| Unnamed::new((self.make)().layer(strict)),
+                    type_name: type_name::<L::Service>(),
                     call: self.call,
                     answer: self.answer,
                     rewrites_calls: self.rewrites_calls,

@@ -7,6 +7,7 @@ use futures_util::{
     future::{self, Either},
 };
 use tower::util::ServiceExt;
+use tower_service::Service;
 
 use super::{
     Behaviour, Probe, Strict,
@@ -18,10 +19,9 @@ use crate::{
     layer::VisibilityLayer,
     model::{Arguments, Content, InputRequired, ListTools, Principal, RawObject, Resume, TaskHandle, ToolCall, ToolResponse, ToolResult},
     router::Router,
-    stack::ToolStack,
 };
 
-pub(super) async fn transparent<S: ToolStack>(subject: Subject<'_, S>) -> Verdict {
+pub(super) async fn transparent(subject: Subject<'_>) -> Verdict {
     let bench = subject.bench(None);
     let mut call = subject.call();
     let carried = Carried::by(&mut call, subject.call.is_some());
@@ -39,7 +39,7 @@ pub(super) async fn transparent<S: ToolStack>(subject: Subject<'_, S>) -> Verdic
     subject.same(&subject.answer(), &response)
 }
 
-pub(super) async fn exact<S: ToolStack>(subject: Subject<'_, S>) -> Verdict {
+pub(super) async fn exact(subject: Subject<'_>) -> Verdict {
     for (exact, is_error) in [(EXACT[0], false), (EXACT[1], true), (EXACT[2], false)] {
         let json = format!(
             r#"{{"content":[{{"type":"text","text":"a","new":{exact}}},{{"type":"unheard_of","x":1.0}},{{"type":"image","data":"AA==","mimeType":"image/png"}}],"structuredContent":{exact},"isError":{is_error},"future":{exact},"_meta":{exact}}}"#
@@ -62,7 +62,7 @@ pub(super) async fn exact<S: ToolStack>(subject: Subject<'_, S>) -> Verdict {
     Ok(())
 }
 
-pub(super) async fn interim<S: ToolStack>(subject: Subject<'_, S>) -> Verdict {
+pub(super) async fn interim(subject: Subject<'_>) -> Verdict {
     const STATE: &str = "sealed by a tool";
     fn asks() -> ToolResponse {
         let mut asks = InputRequired::new(STATE);
@@ -92,7 +92,7 @@ pub(super) async fn interim<S: ToolStack>(subject: Subject<'_, S>) -> Verdict {
     Ok(())
 }
 
-pub(super) async fn refusals_pass<S: ToolStack>(subject: Subject<'_, S>) -> Verdict {
+pub(super) async fn refusals_pass(subject: Subject<'_>) -> Verdict {
     let refusal = || {
         Refusal::new(RefusalKind::Denied, "no")
             .with_by("within")
@@ -117,7 +117,7 @@ pub(super) async fn refusals_pass<S: ToolStack>(subject: Subject<'_, S>) -> Verd
     subject.same(&given, &response)
 }
 
-pub(super) async fn all_operations<S: ToolStack>(subject: Subject<'_, S>) -> Verdict {
+pub(super) async fn all_operations(subject: Subject<'_>) -> Verdict {
     let name = subject.call().name().clone();
     let list = |list: ListTools| {
         // Lists its tool to nobody but Ada, so that a list without the context is empty.
@@ -128,20 +128,20 @@ pub(super) async fn all_operations<S: ToolStack>(subject: Subject<'_, S>) -> Ver
     };
     let ada = subject.call().context.with_principal(Principal::new("ada").scope("s"));
     let (listed, tally) = list(ListTools::new().with_context(ada)).await;
-    let listed = listed.map_err(|error| format!("a list fails: {}", error.into()))?;
+    let listed = listed.map_err(|error| format!("a list fails: {error}"))?;
     ensure(listed.refusal().is_none(), || format!("a list is refused: {:?}", listed.refusal()))?;
     ensure(listed.get(&name).is_some(), || format!("the tool is not in {listed:?}, or the context did not reach the list"))?;
     ensure(tally.violations == 0, || "an instance within was asked for a list that was not polled to ready".to_owned())?;
 
     let bench = subject.bench(None);
     let described = bench.service.clone().oneshot(Describe::new()).await;
-    let described = described.map_err(|error| format!("a description fails: {}", error.into()))?.with_foreign(std::any::type_name::<S>());
+    let described = described.map_err(|error| format!("a description fails: {error}"))?.with_foreign(subject.type_name);
     ensure(described.tools().len() == 1, || format!("{} tools are described, there is one", described.tools().len()))?;
     ensure(!described.layers().is_empty(), || "the layer does not note itself in a description".to_owned())?;
     bench.no_violation()
 }
 
-pub(super) async fn ready_instance<S: ToolStack>(subject: Subject<'_, S>) -> Verdict {
+pub(super) async fn ready_instance(subject: Subject<'_>) -> Verdict {
     let bench = subject.bench(Some(4));
     let mut first = bench.service.clone();
     for _ in 0..2 {
@@ -151,7 +151,7 @@ pub(super) async fn ready_instance<S: ToolStack>(subject: Subject<'_, S>) -> Ver
         ready(&mut second).await?;
         let (a, b) = future::join(first.call(subject.call()), second.call(subject.call())).await;
         for result in [a, b] {
-            result.map_err(|error| format!("fails: {}", error.into()))?;
+            result.map_err(|error| format!("fails: {error}"))?;
         }
     }
     bench.no_violation()?;
@@ -159,7 +159,7 @@ pub(super) async fn ready_instance<S: ToolStack>(subject: Subject<'_, S>) -> Ver
     bench.nothing_held(Some(4))
 }
 
-pub(super) async fn readiness_passes_or_waits<S: ToolStack>(subject: Subject<'_, S>) -> Verdict {
+pub(super) async fn readiness_passes_or_waits(subject: Subject<'_>) -> Verdict {
     let bench = subject.warm(Some(1)).await;
     let before = bench.strict.tally().calls;
     // Takes the one permit there is.
@@ -187,7 +187,7 @@ pub(super) async fn readiness_passes_or_waits<S: ToolStack>(subject: Subject<'_,
     bench.nothing_held(Some(1))
 }
 
-pub(super) async fn waits_empty_handed<S: ToolStack>(subject: Subject<'_, S>) -> Verdict {
+pub(super) async fn waits_empty_handed(subject: Subject<'_>) -> Verdict {
     for cold in [true, false] {
         let bench = if cold { subject.bench(Some(1)) } else { subject.warm(Some(1)).await };
         let before = bench.strict.tally().calls;
@@ -206,7 +206,7 @@ pub(super) async fn waits_empty_handed<S: ToolStack>(subject: Subject<'_, S>) ->
     Ok(())
 }
 
-pub(super) async fn readiness_errors<S: ToolStack>(subject: Subject<'_, S>) -> Verdict {
+pub(super) async fn readiness_errors(subject: Subject<'_>) -> Verdict {
     let bench = subject.warm(None).await;
     let before = bench.strict.tally().calls;
     bench.strict.behave(Behaviour::ReadinessFails);
@@ -219,13 +219,13 @@ pub(super) async fn readiness_errors<S: ToolStack>(subject: Subject<'_, S>) -> V
     if closed { bench.answers(subject.call()).await } else { Ok(()) }
 }
 
-pub(super) async fn errors_pass<S: ToolStack>(subject: Subject<'_, S>) -> Verdict {
+pub(super) async fn errors_pass(subject: Subject<'_>) -> Verdict {
     let bench = subject.warm(None).await;
     bench.strict.behave(Behaviour::Fail);
     subject.told(bench.service.clone().oneshot(subject.call()).await, "an error")
 }
 
-pub(super) async fn dropped_uncalled<S: ToolStack>(subject: Subject<'_, S>) -> Verdict {
+pub(super) async fn dropped_uncalled(subject: Subject<'_>) -> Verdict {
     let bench = subject.warm(Some(1)).await;
     let mut service = bench.service.clone();
     ready(&mut service).await?;
@@ -237,7 +237,7 @@ pub(super) async fn dropped_uncalled<S: ToolStack>(subject: Subject<'_, S>) -> V
     bench.answers(subject.call()).await
 }
 
-pub(super) async fn dropped_anywhere<S: ToolStack>(subject: Subject<'_, S>) -> Verdict {
+pub(super) async fn dropped_anywhere(subject: Subject<'_>) -> Verdict {
     const YIELDS: usize = 3;
     for cold in [true, false] {
         for polls in 0..64 {
@@ -269,7 +269,7 @@ pub(super) async fn dropped_anywhere<S: ToolStack>(subject: Subject<'_, S>) -> V
     Ok(())
 }
 
-pub(super) async fn dropped_is_cancelled<S: ToolStack>(subject: Subject<'_, S>) -> Verdict {
+pub(super) async fn dropped_is_cancelled(subject: Subject<'_>) -> Verdict {
     let bench = subject.warm(Some(1)).await;
     bench.strict.behave(Behaviour::Hang);
     let mut call = Box::pin(bench.call(subject.call()));
@@ -286,7 +286,7 @@ pub(super) async fn dropped_is_cancelled<S: ToolStack>(subject: Subject<'_, S>) 
     bench.nothing_held(Some(1)).map_err(|how| format!("the call within goes on after its caller has gone: {how}"))
 }
 
-pub(super) async fn panics<S: ToolStack>(subject: Subject<'_, S>) -> Verdict {
+pub(super) async fn panics(subject: Subject<'_>) -> Verdict {
     for behaviour in [Behaviour::PanicInCall, Behaviour::PanicInFuture] {
         let bench = subject.warm(Some(1)).await;
         bench.strict.behave(behaviour);
@@ -305,7 +305,7 @@ pub(super) async fn panics<S: ToolStack>(subject: Subject<'_, S>) -> Verdict {
     Ok(())
 }
 
-pub(super) async fn together<S: ToolStack>(subject: Subject<'_, S>) -> Verdict {
+pub(super) async fn together(subject: Subject<'_>) -> Verdict {
     const CALLS: usize = 50;
     const CAPACITY: usize = 3;
     let bench = subject.warm(Some(CAPACITY)).await;

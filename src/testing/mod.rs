@@ -19,6 +19,7 @@
 mod bench;
 mod contract;
 mod controlled;
+mod erased;
 mod laws;
 mod probe;
 mod recorder;
