@@ -5,7 +5,8 @@
 //! - the **total** of this layer;
 //! - the **deadline** in the [`Context`](crate::model::Context), which callers further out set, and which this layer brings forward for
 //!   everything within, calls that a tool makes included;
-//! - an **idle** limit, which every report of [progress](crate::model::Progress) puts off. The total is not put off by anything.
+//! - an **idle** limit, which every report of [progress](crate::model::Progress) puts off, also that of a call that the tool makes and
+//!   waits for. The total is not put off by anything.
 //!
 //! # Example
 //!
@@ -67,7 +68,7 @@ use tower_service::Service;
 use crate::{
     describe::{Duty, Note},
     error::{Refusal, RefusalKind},
-    model::{Progress, ProgressUpdate},
+    model::{Listen, Progress, ProgressUpdate},
     operation::{Operation, View},
 };
 
@@ -215,15 +216,25 @@ impl Activity {
     }
 
     fn listener(self: &Arc<Self>) -> Progress {
-        let this = Arc::clone(self);
-        Progress::new(move |update| {
-            *this.last.lock().unwrap_or_else(PoisonError::into_inner) = (Instant::now(), Some(update.clone()));
-            this.outward.report(update);
-        })
+        Progress::listener(Listener(Arc::clone(self)))
     }
 
     fn last(&self) -> (Instant, Option<ProgressUpdate>) {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+struct Listener(Arc<Activity>);
+
+impl Listen for Listener {
+    fn heard(&self, update: ProgressUpdate) {
+        *self.0.last.lock().unwrap_or_else(PoisonError::into_inner) = (Instant::now(), Some(update.clone()));
+        self.0.outward.report(update);
+    }
+
+    fn alive(&self) {
+        self.0.last.lock().unwrap_or_else(PoisonError::into_inner).0 = Instant::now();
+        self.0.outward.alive();
     }
 }
 

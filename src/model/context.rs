@@ -292,7 +292,7 @@ impl Context {
                 principal: rare.principal.clone(),
                 session: rare.session.clone(),
                 cancellation: rare.cancellation.clone(),
-                progress: Progress::default(),
+                progress: rare.progress.signs_of_life(),
                 trace: rare.trace.clone(),
                 origin: Origin::Program,
                 parent: Some(parent.clone()),

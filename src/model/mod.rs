@@ -25,6 +25,7 @@ mod spec;
 pub(crate) mod strict;
 mod trace;
 
+pub(crate) use self::progress::Listen;
 pub use self::{
     annotations::ToolAnnotations,
     arguments::{Arguments, ArgumentsError},

@@ -53,13 +53,57 @@ impl ProgressUpdate {
 /// assert_eq!(*seen.lock().unwrap(), [1.0]);
 /// ```
 #[derive(Clone, Default)]
-pub struct Progress(Option<Arc<dyn Fn(ProgressUpdate) + Send + Sync>>);
+pub struct Progress(Option<Arc<dyn Listen>>);
+
+/// Hears of progress.
+pub(crate) trait Listen: Send + Sync {
+    /// The work that is listened to has come so far.
+    fn heard(&self, update: ProgressUpdate);
+
+    /// The work goes on, as something that it waits for shows.
+    fn alive(&self) {}
+}
+
+impl<F: Fn(ProgressUpdate) + Send + Sync> Listen for F {
+    fn heard(&self, update: ProgressUpdate) {
+        self(update);
+    }
+}
+
+/// Passes on that work goes on, and not how far it has come: the numbers of a call within a call mean nothing to whoever made the outer one.
+struct Signs(Arc<dyn Listen>);
+
+impl Listen for Signs {
+    fn heard(&self, _: ProgressUpdate) {
+        self.0.alive();
+    }
+
+    fn alive(&self) {
+        self.0.alive();
+    }
+}
 
 impl Progress {
     /// Calls `listener` with each update. It must not block.
     #[must_use]
     pub fn new(listener: impl Fn(ProgressUpdate) + Send + Sync + 'static) -> Self {
+        Self::listener(listener)
+    }
+
+    pub(crate) fn listener(listener: impl Listen + 'static) -> Self {
         Self(Some(Arc::new(listener)))
+    }
+
+    /// For a call within the call that this belongs to.
+    pub(crate) fn signs_of_life(&self) -> Self {
+        Self(self.0.as_ref().map(|listener| Arc::new(Signs(Arc::clone(listener))) as Arc<dyn Listen>))
+    }
+
+    /// Tells that the work goes on.
+    pub(crate) fn alive(&self) {
+        if let Some(listener) = &self.0 {
+            listener.alive();
+        }
     }
 
     /// Whether anybody listens.
@@ -71,7 +115,7 @@ impl Progress {
     /// Reports how far the work has come.
     pub fn report(&self, update: ProgressUpdate) {
         if let Some(listener) = &self.0 {
-            listener(update);
+            listener.heard(update);
         }
     }
 }

@@ -105,9 +105,9 @@ impl<S> FromCall<S, via::Call> for Progress {
 }
 
 impl<S> FromCall<S, via::Call> for Cancellation {
-    /// One that never happens where the call has none.
+    /// One of the tool's own, which happens with that of the call: to cancel it cancels nobody else's work.
     fn from_call(call: &ToolCall, _: &S) -> Result<Self, Refusal> {
-        Ok(call.context.cancellation().cloned().unwrap_or_default())
+        Ok(call.context.cancellation().map_or_else(Self::new, Self::child))
     }
 }
 
