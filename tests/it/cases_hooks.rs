@@ -27,7 +27,7 @@ use toolstack::{
     middleware::{Next, from_fn},
     model::{Arguments, Context, InputRequired, Origin, Outcome, Principal, ProgressUpdate, TaskHandle, ToolList, ToolName, ToolResult, ToolSpec},
     operation::View,
-    stack::{Reentry, ToolStack},
+    stack::Reentry,
     testing::{Controlled, Probe, Recorder},
     tool::{Tool, ToolError, blocking_tool_fn, sync_tool_fn, tool_fn},
 };
@@ -162,7 +162,7 @@ pub(super) fn json_of(response: &ToolResponse) -> String {
     serde_json::to_string(response).unwrap()
 }
 
-fn denied(by: &'static str) -> Refusal {
+pub(super) fn denied(by: &'static str) -> Refusal {
     Refusal::new(RefusalKind::Denied, "No.").with_by(by)
 }
 
@@ -217,7 +217,7 @@ struct Typed {
 }
 
 /// Every way in which a tool can end, and what its ending is.
-fn endings() -> Vec<(Tool, Outcome)> {
+pub(super) fn endings() -> Vec<(Tool, Outcome)> {
     let internal = Outcome::Refused(RefusalKind::Internal);
     let fails = |call: ToolCall| async move { Err::<ToolResponse, BoxError>(format!("{} is down", call.name()).into()) };
     let marked = || {
@@ -258,7 +258,7 @@ fn endings() -> Vec<(Tool, Outcome)> {
     ]
 }
 
-fn yield_false() -> bool {
+pub(super) fn yield_false() -> bool {
     false
 }
 
@@ -267,14 +267,15 @@ fn trouble() -> Router {
     endings().into_iter().fold(Router::new(), |router, (tool, _)| router.tool(tool))
 }
 
-fn troubled() -> impl ToolStack {
-    ServiceBuilder::new()
+pub(super) fn troubled() -> Stack {
+    let troubled = ServiceBuilder::new()
         .visibility(|tool, _| tool.name != "hidden")
         .gate("deny", |call| if call.name() == "denied_within" { Err(denied("deny")) } else { Ok(()) })
         .map_call("panic", |call| assert!(call.name() != "layer_panics", "the layer"))
         .layer(calls(FilterLayer::new(|call: ToolCall| if call.name() == "layer_fails" { Err(BoxError::from("no")) } else { Ok(call) })))
         .call_timeout(Duration::from_secs(5))
-        .service(trouble())
+        .service(trouble());
+    Stack::new(troubled)
 }
 
 async fn every_start_has_one_finish<const WAITS: bool, const TOOL: bool>() {
@@ -290,6 +291,36 @@ async fn every_start_has_one_finish<const WAITS: bool, const TOOL: bool>() {
             assert_eq!(std::mem::take(&mut *log.lock().unwrap()), [None, Some(expected)], "{name}, waits: {WAITS}, tool: {TOOL}");
         }
     }
+}
+
+/// The same where nothing between the spy and the trouble makes a refusal of it.
+async fn every_start_has_one_finish_also_by_what_passes_on<const WAITS: bool, const TOOL: bool>() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let chain = ServiceBuilder::new()
+        .layer(PolicyLayer::new(Spy::<WAITS, TOOL> { log: Arc::clone(&log) }))
+        .map_call("panic", |call| assert!(call.name() != "layer_panics", "the layer"))
+        .layer(calls(FilterLayer::new(|call: ToolCall| match call.name().as_str() {
+            "layer_fails" => Err(BoxError::from("no")),
+            "layer_refuses" => Err(denied("filter").into()),
+            _ => Ok(call),
+        })))
+        .service(["layer_panics", "layer_fails", "layer_refuses"].iter().fold(Router::new(), |router, name| router.tool(Probe::new().tool(name))));
+    for (name, kind) in
+        [("layer_panics", RefusalKind::Internal), ("layer_fails", RefusalKind::Internal), ("layer_refuses", RefusalKind::Denied)]
+    {
+        for _ in 0..2 {
+            assert_eq!(chain.call_tool(name, json!({})).await.refusal().map(Refusal::kind), Some(kind), "{name}");
+            assert_eq!(std::mem::take(&mut *log.lock().unwrap()), [None, Some(kind.into())], "{name}, waits: {WAITS}, tool: {TOOL}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a01_every_start_has_one_finish_when_an_error_or_a_panic_passes() {
+    every_start_has_one_finish_also_by_what_passes_on::<false, false>().await;
+    every_start_has_one_finish_also_by_what_passes_on::<false, true>().await;
+    every_start_has_one_finish_also_by_what_passes_on::<true, false>().await;
+    every_start_has_one_finish_also_by_what_passes_on::<true, true>().await;
 }
 
 #[tokio::test(start_paused = true)]
