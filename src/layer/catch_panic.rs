@@ -36,7 +36,7 @@
 //!
 //! # Cancellation
 //!
-//! Dropping the future drops what is within, and no more.
+//! Dropping the future drops what is within, and no more. A panic of a destructor in there goes to the panic hook, and no further.
 //!
 //! # Compared with `tower_http::catch_panic`
 //!
@@ -157,6 +157,14 @@ pin_project! {
     pub struct ResponseFuture<F, Op: Operation> {
         #[pin]
         state: State<F, Op::Response>,
+    }
+
+    impl<F, Op: Operation> PinnedDrop for ResponseFuture<F, Op> {
+        fn drop(this: Pin<&mut Self>) {
+            // What is within may panic as it is dropped, and whoever drops a call has other calls.
+            let mut state = this.project().state;
+            let _ = catch_unwind(AssertUnwindSafe(|| state.set(State::Refused { response: None })));
+        }
     }
 }
 
