@@ -50,6 +50,7 @@ impl CallId {
     /// Threads draw from blocks of their own, so that making one touches no shared memory; ids of one thread ascend, ids of
     /// different threads do not compare by age.
     #[must_use]
+    #[inline]
     pub fn next() -> Self {
         const BLOCK: u64 = 1024;
         static BLOCKS: AtomicU64 = AtomicU64::new(0);

@@ -7,6 +7,7 @@
 
 mod annotations;
 mod arguments;
+mod blocks;
 mod call;
 mod cancellation;
 mod content;

@@ -38,6 +38,7 @@ impl ToolResponse {
 
     /// How the call ended.
     #[must_use]
+    #[inline]
     pub fn outcome(&self) -> Outcome {
         match self {
             Self::Complete(result) => result.outcome(),

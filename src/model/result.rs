@@ -2,9 +2,8 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::SerializeMap};
 use serde_json::value::RawValue;
-use smallvec::SmallVec;
 
-use super::{Content, Outcome, RawObject};
+use super::{Content, Outcome, RawObject, blocks::Blocks};
 use crate::error::Refusal;
 
 /// What came of a call: blocks of content for the model, a structured value, whether it failed, and why where a layer says so.
@@ -25,7 +24,7 @@ use crate::error::Refusal;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ToolResult {
-    content: SmallVec<[Content; 1]>,
+    content: Blocks,
     structured: Option<Box<RawValue>>,
     /// Whether the tool failed, or did not run.
     pub is_error: bool,
@@ -50,7 +49,7 @@ impl ToolResult {
     /// A result of one text.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
-        Self::new().with(Content::text(text))
+        Self { content: Blocks::One(Content::text(text)), structured: None, is_error: false, refusal: None, rare: None }
     }
 
     /// The tool ran and failed; `message` tells the model why.
@@ -85,12 +84,12 @@ impl ToolResult {
     /// The blocks.
     #[must_use]
     pub fn content(&self) -> &[Content] {
-        &self.content
+        self.content.as_slice()
     }
 
     /// The blocks, to change.
     pub fn content_mut(&mut self) -> &mut [Content] {
-        &mut self.content
+        self.content.as_mut_slice()
     }
 
     /// Puts other blocks in the place of those there are.
@@ -106,7 +105,7 @@ impl ToolResult {
     /// The text of all text blocks, each on lines of its own; `None` where there is none.
     #[must_use]
     pub fn as_text(&self) -> Option<Cow<'_, str>> {
-        let mut texts = self.content.iter().filter_map(Content::as_text);
+        let mut texts = self.content().iter().filter_map(Content::as_text);
         let first = Cow::Borrowed(texts.next()?);
         Some(texts.fold(first, |all, text| Cow::Owned(format!("{all}\n{text}"))))
     }
@@ -159,6 +158,7 @@ impl ToolResult {
 
     /// How the call ended.
     #[must_use]
+    #[inline]
     pub fn outcome(&self) -> Outcome {
         match &self.refusal {
             Some(refusal) => refusal.kind().into(),
@@ -180,7 +180,7 @@ impl Serialize for ToolResult {
 
 impl ToolResult {
     pub(super) fn serialize_into<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
-        map.serialize_entry("content", &self.content[..])?;
+        map.serialize_entry("content", self.content())?;
         if let Some(structured) = &self.structured {
             map.serialize_entry("structuredContent", structured)?;
         }
@@ -197,12 +197,12 @@ impl ToolResult {
     }
 
     pub(super) fn from_fields<E: serde::de::Error>(mut fields: RawObject) -> Result<Self, E> {
-        let content: Vec<Content> = fields.take("content")?.unwrap_or_default();
+        let content = Blocks::from_iter(fields.take::<Vec<Content>, E>("content")?.unwrap_or_default());
         let structured = fields.remove("structuredContent");
         let is_error = fields.take("isError")?.unwrap_or(false);
         let meta: RawObject = fields.take("_meta")?.unwrap_or_default();
         let rare = (!meta.is_empty() || !fields.is_empty()).then(|| Box::new(Rare { meta, extra: fields, served_by: None }));
-        Ok(Self { content: content.into(), structured, is_error, refusal: None, rare })
+        Ok(Self { content, structured, is_error, refusal: None, rare })
     }
 }
 

@@ -1,8 +1,9 @@
 use std::{fmt, sync::Arc};
 
+use arc_swap::Guard;
 use tokio::sync::watch;
 
-use super::registry::{Registry, RouterError};
+use super::registry::{Flat, Registry, RouterError};
 use crate::{
     model::ToolList,
     tool::{Handler, Tool, ToolEntry},
@@ -30,12 +31,12 @@ impl Catalog {
         Self(Repr::One(entry))
     }
 
-    /// Shows the tool of that name to `look`.
+    /// The tools as they are now, to look one up without counting a reference to it.
     #[inline]
-    pub(crate) fn with<R>(&self, name: &str, look: impl FnOnce(Option<&ToolEntry>) -> R) -> R {
+    pub(crate) fn snapshot(&self) -> Snapshot<'_> {
         match &self.0 {
-            Repr::Registry(registry) => look(registry.current().routes.get(name).map(|route| &*route.entry)),
-            Repr::One(entry) => look(Some(entry)),
+            Repr::Registry(registry) => Snapshot::Flat(registry.current()),
+            Repr::One(entry) => Snapshot::One(entry),
         }
     }
 
@@ -64,6 +65,23 @@ impl Catalog {
             Repr::Registry(registry) => Some(registry.changes()),
             Repr::One(_) => None,
         })
+    }
+}
+
+/// The tools of a [`Catalog`] at one moment.
+pub(crate) enum Snapshot<'a> {
+    Flat(Guard<Arc<Flat>>),
+    One(&'a ToolEntry),
+}
+
+impl Snapshot<'_> {
+    /// The tool of that name. One tool, seen by its own layers, answers to any.
+    #[inline]
+    pub(crate) fn get(&self, name: &str) -> Option<&ToolEntry> {
+        match self {
+            Snapshot::Flat(flat) => flat.routes.get(name).map(|route| &*route.entry),
+            Snapshot::One(entry) => Some(entry),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use super::registry::{Flat, Registry, Route, Target};
+use super::registry::{Flat, Registry, Target};
 use crate::{
     error::{Refusal, RefusalKind},
     layer::catch_panic::panicked,
@@ -26,29 +26,22 @@ pub struct ResponseFuture {
 impl Registry {
     /// Finds the tool and begins its call.
     #[inline]
-    pub(super) fn dispatch(&self, call: ToolCall) -> ResponseFuture {
+    pub(super) fn dispatch(&self, mut call: ToolCall) -> ResponseFuture {
         let flat = self.current();
         match flat.routes.get(call.name().as_str()) {
-            Some(route) => run(route, call),
             None => unknown(&flat, call),
-        }
-    }
-}
-
-#[inline]
-fn run(route: &Route, mut call: ToolCall) -> ResponseFuture {
-    if call.judged() != 0 && call.judged() != route.entry.serial() {
-        return ResponseFuture::ready(changed(&call));
-    }
-    match &route.target {
-        Target::Handler(handler) => {
-            call.discharge();
-            ResponseFuture::caught(None, || handler.call(call))
-        }
-        Target::Mount(mount, within) => {
-            let outside = call.name().clone();
-            call.set_name(within.clone());
-            ResponseFuture::caught(Some(outside), || mount.service.call(call))
+            Some(route) if call.judged() != 0 && call.judged() != route.entry.serial() => ResponseFuture::ready(changed(&call)),
+            Some(route) => match &route.target {
+                Target::Handler(handler) => {
+                    call.discharge();
+                    ResponseFuture::begun(None, |call| handler.call(call), call)
+                }
+                Target::Mount(mount, within) => {
+                    let outside = call.name().clone();
+                    call.set_name(within.clone());
+                    ResponseFuture::begun(Some(outside), |call| mount.service.call(call), call)
+                }
+            },
         }
     }
 }
@@ -58,18 +51,22 @@ fn run(route: &Route, mut call: ToolCall) -> ResponseFuture {
 fn unknown(flat: &Flat, mut call: ToolCall) -> ResponseFuture {
     let longest = flat.mounts.iter().filter_map(|mount| Some((mount, mount.within(call.name())?))).min_by_key(|(_, within)| within.len());
     if let Some((mount, within)) = longest {
+        // A tool that is in there and not out here has too long a name out here. It is in no list, and so cannot be called.
+        if mount.registry.current().routes.contains_key(within) {
+            return ResponseFuture::ready(ToolResponse::refused(Refusal::unknown_tool(call.name())));
+        }
         // A fallback here comes before one of a router that has no names of its own to speak of.
         if mount.prefix.is_some() || flat.fallback.is_none() {
             let within = within.to_owned();
             let outside = call.name().clone();
             call.rename(within);
             let mount = Arc::clone(mount);
-            return ResponseFuture::caught(Some(outside), || mount.service.call(call));
+            return ResponseFuture::begun(Some(outside), |call| mount.service.call(call), call);
         }
     }
     match &flat.fallback {
         Some(_) if call.judged() != 0 => ResponseFuture::ready(changed(&call)),
-        Some(fallback) => ResponseFuture::caught(None, || fallback.call(call)),
+        Some(fallback) => ResponseFuture::begun(None, |call| fallback.call(call), call),
         None => ResponseFuture::ready(ToolResponse::refused(Refusal::unknown_tool(call.name()))),
     }
 }
@@ -85,11 +82,22 @@ impl ResponseFuture {
         Self { future: ToolFuture::ready(response), outside: None }
     }
 
-    #[inline]
-    fn caught(outside: Option<ToolName>, begin: impl FnOnce() -> ToolFuture) -> Self {
-        let future = catch_unwind(AssertUnwindSafe(begin))
+    // Not inlined, so that the call is moved once, as a whole.
+    #[inline(never)]
+    fn begun(outside: Option<ToolName>, begin: impl FnOnce(ToolCall) -> ToolFuture, call: ToolCall) -> Self {
+        let future = catch_unwind(AssertUnwindSafe(|| begin(call)))
             .unwrap_or_else(|panic| ToolFuture::ready(ToolResponse::refused(panicked("router", &*panic))));
         Self { future, outside }
+    }
+
+    fn poll_boxed(&mut self, cx: &mut Context<'_>) -> Poll<ToolResponse> {
+        catch_unwind(AssertUnwindSafe(|| Pin::new(&mut self.future).poll(cx))).unwrap_or_else(|panic| {
+            // Dropped here and now, so that what it holds is free when the answer is there; and it may panic again.
+            let done = ToolFuture::ready(ToolResponse::error(""));
+            let broken = std::mem::replace(&mut self.future, done);
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(broken)));
+            Poll::Ready(ToolResponse::refused(panicked("router", &*panic)))
+        })
     }
 
     /// For a router around this one, which catches panics itself.
@@ -106,19 +114,15 @@ impl Future for ResponseFuture {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
-        let response = match catch_unwind(AssertUnwindSafe(|| Pin::new(&mut this.future).poll(cx))) {
-            Ok(Poll::Pending) => return Poll::Pending,
-            Ok(Poll::Ready(response)) => response,
-            Err(panic) => {
-                // Dropped here and now, so that what it holds is free when the answer is there; and it may panic again.
-                let done = ToolFuture::ready(ToolResponse::error(""));
-                let broken = std::mem::replace(&mut this.future, done);
-                let _ = catch_unwind(AssertUnwindSafe(|| drop(broken)));
-                ToolResponse::refused(panicked("router", &*panic))
-            }
+        // A response that is there already cannot panic any more.
+        let response = match self.future.take_ready() {
+            Some(response) => response,
+            None => match self.poll_boxed(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(response) => response,
+            },
         };
-        Poll::Ready(Ok(match &this.outside {
+        Poll::Ready(Ok(match &self.outside {
             None => response,
             Some(outside) => known_outside(response, outside),
         }))

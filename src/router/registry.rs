@@ -120,7 +120,7 @@ impl Ord for ByName {
 
 /// Everything that can be reached from a router, as it was at one version.
 #[derive(Default)]
-pub(super) struct Flat {
+pub(crate) struct Flat {
     version: u64,
     pub(super) routes: HashMap<ToolName, Arc<Route>, RandomState>,
     pub(super) mounts: Vec<Arc<Mount>>,

@@ -73,6 +73,15 @@ impl ToolFuture {
     pub(crate) const fn is_ready(&self) -> bool {
         matches!(self.0, Repr::Ready(_))
     }
+
+    /// The response, if it is there already and was not taken.
+    #[inline]
+    pub(crate) const fn take_ready(&mut self) -> Option<ToolResponse> {
+        match &mut self.0 {
+            Repr::Boxed(_) => None,
+            Repr::Ready(response) => response.take(),
+        }
+    }
 }
 
 impl Future for ToolFuture {

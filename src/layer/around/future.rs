@@ -57,30 +57,39 @@ where
         let mut this = self.as_mut().project();
         match this.state.as_mut().project() {
             StateProj::Called { future } => {
-                // On the stack while the future is polled, so that a panic drops it and it sees the panic.
-                let guard = this.guard.take();
-                match future.poll(cx) {
-                    Poll::Pending => {
-                        *this.guard = guard;
-                        Poll::Pending
+                let unwinding = Unwinding(this.guard);
+                let polled = future.poll(cx);
+                std::mem::forget(unwinding);
+                if polled.is_pending() {
+                    return Poll::Pending;
+                }
+                let Some(guard) = this.guard.take() else { return polled };
+                match polled {
+                    Poll::Ready(Ok(response)) if guard.settles() => {
+                        let future = Box::pin(guard.settle::<Op, E>(response));
+                        this.state.set(State::Waiting { future });
+                        self.poll(cx)
                     }
-                    Poll::Ready(result) => match (guard, result) {
-                        (Some(guard), Ok(response)) if guard.settles() => {
-                            let future = Box::pin(guard.settle::<Op, E>(response));
-                            this.state.set(State::Waiting { future });
-                            self.poll(cx)
+                    mut polled => {
+                        if let Poll::Ready(result) = &mut polled {
+                            guard.finish::<Op, _>(result);
                         }
-                        (Some(guard), mut result) => {
-                            guard.finish::<Op, _>(&mut result);
-                            Poll::Ready(result)
-                        }
-                        (None, result) => Poll::Ready(result),
-                    },
+                        polled
+                    }
                 }
             }
             StateProj::Ready { response } => response.take().map_or(Poll::Pending, |response| Poll::Ready(Ok(response))),
             StateProj::Waiting { future } => future.as_mut().poll(cx),
         }
+    }
+}
+
+/// Drops the guard when a panic passes, and not later, so that it sees the panic. Forgotten where none does.
+struct Unwinding<'a, P: Policy>(&'a mut Option<Guard<P>>);
+
+impl<P: Policy> Drop for Unwinding<'_, P> {
+    fn drop(&mut self) {
+        *self.0 = None;
     }
 }
 

@@ -31,6 +31,18 @@ pub struct Policed<S, P> {
     shared: Arc<Shared<P>>,
     /// Whether `inner` was polled and is ready, for a policy that says it is ready in any case.
     ready: bool,
+    held: Held,
+}
+
+/// What the futures of one instance hold of the layer.
+#[derive(Clone, Copy)]
+enum Held {
+    /// Nothing so far.
+    Nothing,
+    /// What all instances share.
+    Shared,
+    /// A copy of this instance's own.
+    Own,
 }
 
 impl<P: Policy> PolicyLayer<P> {
@@ -67,7 +79,7 @@ impl<S, P: Policy> Layer<S> for PolicyLayer<P> {
     type Service = Policed<S, P>;
 
     fn layer(&self, inner: S) -> Policed<S, P> {
-        Policed { inner, shared: Arc::new(Shared::new(Arc::clone(&self.policy))), ready: false }
+        Policed { inner, shared: Arc::new(Shared::new(Arc::clone(&self.policy))), ready: false, held: Held::Nothing }
     }
 }
 
@@ -78,7 +90,7 @@ impl<S, P> Policed<S, P> {
 impl<S: Clone, P> Clone for Policed<S, P> {
     /// A clone is not ready, whatever this one is.
     fn clone(&self) -> Self {
-        Self { inner: self.inner.clone(), shared: Arc::clone(&self.shared), ready: false }
+        Self { inner: self.inner.clone(), shared: Arc::clone(&self.shared), ready: false, held: Held::Nothing }
     }
 }
 
@@ -132,7 +144,7 @@ where
         match step {
             Some(Step::Pass) if ready => ResponseFuture::called(self.inner.call(request), None),
             Some(Step::Continue(state)) if ready => {
-                let guard = Guard::new(&self.shared, state);
+                let guard = Guard::new(self.hold(), state);
                 ResponseFuture::called(self.inner.call(request), Some(guard))
             }
             Some(Step::Pass) => ResponseFuture::waiting(self.take_inner().oneshot(request)),
@@ -157,6 +169,21 @@ impl<S, P> Policed<S, P> {
     {
         let fresh = self.inner.clone();
         std::mem::replace(&mut self.inner, fresh)
+    }
+
+    /// What the future of a request holds. The first request holds what all instances share. An instance that is called again is one that
+    /// a connection or a worker keeps; it gets a copy of its own, so that threads do not contend for one count of references.
+    #[inline]
+    fn hold(&mut self) -> &Arc<Shared<P>> {
+        self.held = match self.held {
+            Held::Nothing => Held::Shared,
+            Held::Shared => {
+                self.shared = Arc::new(Shared::clone(&self.shared));
+                Held::Own
+            }
+            Held::Own => Held::Own,
+        };
+        &self.shared
     }
 
     /// Waits: for the catalog at the first request, and for the policy where it asks to (it has `decided` to).

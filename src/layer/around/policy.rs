@@ -126,6 +126,7 @@ pub enum Ending<'a> {
 impl Ending<'_> {
     /// The outcome, for whoever counts. A list or a description that was given is completed.
     #[must_use]
+    #[inline]
     pub fn outcome(&self) -> Outcome {
         let refusal = match self {
             Self::Dropped => return Outcome::Cancelled,

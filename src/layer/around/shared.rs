@@ -13,6 +13,12 @@ pub(super) struct Shared<P> {
     catalog: OnceLock<Catalog>,
 }
 
+impl<P> Clone for Shared<P> {
+    fn clone(&self) -> Self {
+        Self { policy: Arc::clone(&self.policy), catalog: self.catalog.clone() }
+    }
+}
+
 impl<P> Shared<P> {
     pub(super) const fn new(policy: Arc<P>) -> Self {
         Self { policy, catalog: OnceLock::new() }
@@ -37,14 +43,12 @@ impl<P: Policy> Shared<P> {
         let View::Call(call) = request.view() else {
             return Some(self.policy.before(request.view(), Site { tool: None, catalog: Some(catalog) }));
         };
-        // A name of up to 23 characters is copied in place, a longer one shared.
-        let name = call.name().clone();
-        Some(catalog.with(&name, |tool| {
-            if let Some(tool) = tool {
-                call.set_judged(tool.serial());
-            }
-            self.policy.before(View::Call(call), Site { tool, catalog: Some(catalog) })
-        }))
+        let snapshot = catalog.snapshot();
+        let tool = snapshot.get(call.name());
+        if let Some(tool) = tool {
+            call.set_judged(tool.serial());
+        }
+        Some(self.policy.before(View::Call(call), Site { tool, catalog: Some(catalog) }))
     }
 
     /// The response that the policy gives in the place of what is within, marked as such.
