@@ -7,7 +7,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
-    task::Poll,
+    task::{Context as Task, Poll},
     time::Duration,
 };
 
@@ -19,7 +19,7 @@ use serde_json::json;
 use tokio::task::yield_now;
 use toolstack::{
     BoxError, ListTools, Refusal, RefusalKind, Router, ServiceBuilderExt, Stack, StackExt, ToolCall, ToolResponse,
-    describe::{Duty, Note},
+    describe::{Describe, Description, Duty, Note},
     layer::{
         CatchErrorLayer, CatchPanicLayer, Ending, Policy, PolicyLayer, Site, Step, TimeoutLayer, VisibilityLayer, after, calls, gate,
         gate_async, gate_tool, map_call, map_list, map_result, named,
@@ -27,12 +27,12 @@ use toolstack::{
     middleware::{Next, from_fn},
     model::{Arguments, Context, InputRequired, Origin, Outcome, Principal, ProgressUpdate, TaskHandle, ToolList, ToolName, ToolResult, ToolSpec},
     operation::View,
-    stack::Reentry,
+    stack::{Reentry, ToolStack},
     testing::{Controlled, Probe, Recorder},
     tool::{Tool, ToolError, blocking_tool_fn, sync_tool_fn, tool_fn},
 };
 use tower::{
-    ServiceBuilder, ServiceExt, buffer::BufferLayer, filter::FilterLayer, layer::util::Identity, limit::ConcurrencyLimitLayer,
+    Service, ServiceBuilder, ServiceExt, buffer::BufferLayer, filter::FilterLayer, layer::util::Identity, limit::ConcurrencyLimitLayer,
     load_shed::LoadShedLayer, service_fn,
 };
 
@@ -162,6 +162,84 @@ pub(super) fn json_of(response: &ToolResponse) -> String {
     serde_json::to_string(response).unwrap()
 }
 
+/// A service without its type, which keeps its readiness and its errors. With it, each layer is compiled once and not once for each chain.
+pub(super) struct Erased(Box<dyn Instance>);
+
+impl Erased {
+    pub(super) fn new(service: impl ToolStack) -> Self {
+        Self(Box::new(service))
+    }
+}
+
+impl Clone for Erased {
+    fn clone(&self) -> Self {
+        Self(self.0.another())
+    }
+}
+
+macro_rules! erased {
+    ($($request:ty => $response:ty, $ready:ident, $call:ident;)*) => {
+        trait Instance: Send + Sync {
+            fn another(&self) -> Box<dyn Instance>;
+            $(
+                fn $ready(&mut self, task: &mut Task<'_>) -> Poll<Result<(), BoxError>>;
+                fn $call(&mut self, request: $request) -> BoxFuture<'static, Result<$response, BoxError>>;
+            )*
+        }
+
+        impl<S: ToolStack> Instance for S {
+            fn another(&self) -> Box<dyn Instance> {
+                Box::new(self.clone())
+            }
+
+            $(
+                fn $ready(&mut self, task: &mut Task<'_>) -> Poll<Result<(), BoxError>> {
+                    Service::<$request>::poll_ready(self, task).map_err(Into::into)
+                }
+
+                fn $call(&mut self, request: $request) -> BoxFuture<'static, Result<$response, BoxError>> {
+                    let response = Service::<$request>::call(self, request);
+                    Box::pin(async move { response.await.map_err(Into::into) })
+                }
+            )*
+        }
+
+        $(
+            impl Service<$request> for Erased {
+                type Response = $response;
+                type Error = BoxError;
+                type Future = BoxFuture<'static, Result<$response, BoxError>>;
+
+                fn poll_ready(&mut self, task: &mut Task<'_>) -> Poll<Result<(), BoxError>> {
+                    self.0.$ready(task)
+                }
+
+                fn call(&mut self, request: $request) -> Self::Future {
+                    self.0.$call(request)
+                }
+            }
+        )*
+    };
+}
+
+erased! {
+    ToolCall => ToolResponse, ready_to_call, begin_call;
+    ListTools => ToolList, ready_to_list, begin_list;
+    Describe => Description, ready_to_describe, begin_description;
+}
+
+/// A finished stack of these layers, the first one outermost, around what comes last.
+macro_rules! stack {
+    ($service:expr) => { toolstack::Stack::new($service) };
+    ($layer:expr, $($rest:tt)+) => { toolstack::Stack::new($crate::cases_hooks::stack!(@ $layer, $($rest)+)) };
+    (@ $service:expr) => { $crate::cases_hooks::Erased::new($service) };
+    (@ $layer:expr, $($rest:tt)+) => {
+        $crate::cases_hooks::Erased::new(tower::Layer::layer(&$layer, $crate::cases_hooks::stack!(@ $($rest)+)))
+    };
+}
+
+pub(super) use stack;
+
 pub(super) fn denied(by: &'static str) -> Refusal {
     Refusal::new(RefusalKind::Denied, "No.").with_by(by)
 }
@@ -268,14 +346,15 @@ fn trouble() -> Router {
 }
 
 pub(super) fn troubled() -> Stack {
-    let troubled = ServiceBuilder::new()
-        .visibility(|tool, _| tool.name != "hidden")
-        .gate("deny", |call| if call.name() == "denied_within" { Err(denied("deny")) } else { Ok(()) })
-        .map_call("panic", |call| assert!(call.name() != "layer_panics", "the layer"))
-        .layer(calls(FilterLayer::new(|call: ToolCall| if call.name() == "layer_fails" { Err(BoxError::from("no")) } else { Ok(call) })))
-        .call_timeout(Duration::from_secs(5))
-        .service(trouble());
-    Stack::new(troubled)
+    let fails = |call: ToolCall| if call.name() == "layer_fails" { Err(BoxError::from("no")) } else { Ok(call) };
+    stack!(
+        VisibilityLayer::new(|tool, _| tool.name != "hidden"),
+        gate("deny", |call| if call.name() == "denied_within" { Err(denied("deny")) } else { Ok(()) }),
+        map_call("panic", |call| assert!(call.name() != "layer_panics", "the layer")),
+        calls(FilterLayer::new(fails)),
+        TimeoutLayer::new(Duration::from_secs(5)),
+        trouble()
+    )
 }
 
 async fn every_start_has_one_finish<const WAITS: bool, const TOOL: bool>() {
@@ -773,15 +852,15 @@ async fn a08_a_call_that_is_turned_away_runs_nothing() {
         });
         let filter = calls(FilterLayer::new(|call: ToolCall| no(&call).map(|()| call)));
         let stacks = [
-            ("gate", Stack::new(ServiceBuilder::new().gate("hook", |call| no(call)).service(forms.clone()))),
-            ("gate_tool", Stack::new(ServiceBuilder::new().gate_tool("hook", |call, _| no(call)).service(forms.clone()))),
-            ("gate_async", Stack::new(ServiceBuilder::new().layer(slow.clone()).service(forms.clone()))),
-            ("the second of two", Stack::new(ServiceBuilder::new().layer(allow.clone()).layer(slow.clone()).service(forms.clone()))),
-            ("the first of two", Stack::new(ServiceBuilder::new().layer(slow).layer(allow).service(forms.clone()))),
-            ("from_fn", Stack::new(ServiceBuilder::new().layer(from_fn(refuse)).service(forms.clone()))),
-            ("filter", Stack::new(ServiceBuilder::new().layer(filter).service(forms.clone()))),
-            ("around the router", Stack::new(forms.clone().layer(gate("hook", |call| no(call))))),
-            ("within a limit", Stack::new(ServiceBuilder::new().concurrency_limit(2).gate("hook", |call| no(call)).service(forms))),
+            ("gate", stack!(gate("hook", |call| no(call)), forms.clone())),
+            ("gate_tool", stack!(gate_tool("hook", |call, _| no(call)), forms.clone())),
+            ("gate_async", stack!(slow.clone(), forms.clone())),
+            ("the second of two", stack!(allow.clone(), slow.clone(), forms.clone())),
+            ("the first of two", stack!(slow, allow, forms.clone())),
+            ("from_fn", stack!(from_fn(refuse), forms.clone())),
+            ("filter", stack!(filter, forms.clone())),
+            ("around the router", stack!(forms.clone().layer(gate("hook", |call| no(call))))),
+            ("within a limit", stack!(ConcurrencyLimitLayer::new(2), gate("hook", |call| no(call)), forms)),
         ];
         for (what, stack) in stacks {
             for (entry, response) in by_every_entry(&stack, || ToolCall::new(form, json!({}))).await {
@@ -872,33 +951,22 @@ impl Policy for Rewrites {
 }
 
 fn rewriting(stack: Stack, how: Rewriter, change: Change) -> Stack {
+    let changed = move |mut call: ToolCall| {
+        change.apply(&mut call);
+        call
+    };
     match how {
-        Rewriter::MapCall => Stack::new(ServiceBuilder::new().map_call("m", move |call| change.apply(call)).service(stack)),
-        Rewriter::Gate => Stack::new(
-            ServiceBuilder::new()
-                .gate("g", move |call| {
-                    change.apply(call);
-                    Ok(())
-                })
-                .service(stack),
-        ),
-        Rewriter::FromFn => Stack::new(
-            ServiceBuilder::new()
-                .layer(from_fn(move |mut call: ToolCall, next: Next<Infallible>| async move {
-                    change.apply(&mut call);
-                    next.run(call).await
-                }))
-                .service(stack),
-        ),
-        Rewriter::Policy => Stack::new(ServiceBuilder::new().layer(PolicyLayer::new(Rewrites(change))).service(stack)),
-        Rewriter::Tower => Stack::new(
-            ServiceBuilder::new()
-                .layer(calls(tower::util::MapRequestLayer::new(move |mut call: ToolCall| {
-                    change.apply(&mut call);
-                    call
-                })))
-                .service(stack),
-        ),
+        Rewriter::MapCall => stack!(map_call("m", move |call| change.apply(call)), stack),
+        Rewriter::Gate => {
+            let rewrites = move |call: &mut ToolCall| {
+                change.apply(call);
+                Ok(())
+            };
+            stack!(gate("g", rewrites), stack)
+        }
+        Rewriter::FromFn => stack!(from_fn(move |call: ToolCall, next: Next<_>| next.run(changed(call))), stack),
+        Rewriter::Policy => stack!(PolicyLayer::new(Rewrites(change)), stack),
+        Rewriter::Tower => stack!(calls(tower::util::MapRequestLayer::new(changed)), stack),
     }
 }
 
@@ -1010,14 +1078,16 @@ proptest! {
         let mut stack = Stack::new(Router::new().tool(Probe::new().tool("probe")));
         for (at, kind) in kinds.iter().enumerate().rev() {
             let verdict = if denies == Some(at) { Err(denied("here")) } else { Ok(()) };
-            let here = ServiceBuilder::new().layer(recorder.layer(format!("{at}")));
+            let here = recorder.layer(format!("{at}"));
+            let slow = { let verdict = verdict.clone(); move |_| { let verdict = verdict.clone(); async move { yield_now().await; verdict } } };
+            let gate = gate("gate", { let verdict = verdict.clone(); move |_: &mut ToolCall| verdict.clone() });
             stack = match kind {
-                0 => Stack::new(here.layer(gate("gate", move |_| verdict.clone())).service(stack)),
-                1 => Stack::new(here.layer(gate_tool("gate_tool", move |_, _| verdict.clone())).service(stack)),
-                2 => Stack::new(here.layer(gate_async("gate_async", move |_| { let verdict = verdict.clone(); async move { yield_now().await; verdict } })).service(stack)),
-                3 => Stack::new(here.layer(gate("gate", move |_| verdict.clone())).call_timeout(Duration::from_secs(9)).service(stack)),
-                4 => Stack::new(here.layer(gate("gate", move |_| verdict.clone())).load_shed().concurrency_limit(1).service(stack)),
-                _ => Stack::new(here.layer(gate("gate", move |_| verdict.clone())).visibility(|_, _| true).service(stack)),
+                0 => stack!(here, gate, stack),
+                1 => stack!(here, gate_tool("gate_tool", move |_, _| verdict.clone()), stack),
+                2 => stack!(here, gate_async("gate_async", slow), stack),
+                3 => stack!(here, gate, TimeoutLayer::new(Duration::from_secs(9)), stack),
+                4 => stack!(here, gate, LoadShedLayer::new(), ConcurrencyLimitLayer::new(1), stack),
+                _ => stack!(here, gate, VisibilityLayer::new(|_, _| true), stack),
             };
         }
         let response = block_on(stack.call_tool("probe", json!({})));

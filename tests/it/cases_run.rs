@@ -18,9 +18,9 @@ use tokio::{
     time::{Instant, sleep},
 };
 use toolstack::{
-    Refusal, RefusalKind, Router, ServiceBuilderExt, Stack, StackExt, ToolCall, ToolResponse,
+    BoxError, Refusal, RefusalKind, Router, ServiceBuilderExt, Stack, StackExt, ToolCall, ToolResponse,
     describe::Note,
-    layer::{CallsLayer, Ending, Policy, PolicyLayer, Site, Step, TimeoutLayer, VisibilityLayer, calls, gate, gate_async, map_result},
+    layer::{CallsLayer, CatchErrorLayer, CatchPanicLayer, Ending, Policy, PolicyLayer, Site, Step, TimeoutLayer, VisibilityLayer, calls, gate, gate_async, gate_tool, map_result},
     middleware::{Next, from_fn},
     model::{CallId, Cancellation, Context, InputRequired, Outcome, Progress, ProgressUpdate, TaskHandle},
     operation::View,
@@ -34,7 +34,7 @@ use tower::{
     retry::RetryLayer, spawn_ready::SpawnReadyLayer,
 };
 
-use super::cases_hooks::{FORMS, block_on, denied, dropped_after, endings, every_form, json_of, settle, spec, troubled, yield_false};
+use super::cases_hooks::{FORMS, block_on, denied, dropped_after, endings, every_form, json_of, settle, spec, stack, troubled, yield_false};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -214,19 +214,21 @@ fn worker(name: &str, seconds: u64, every: u64) -> Tool {
 
 /// Where the timeout may stand, and what the tool may be: the same times everywhere.
 fn places(timeout: TimeoutLayer, tool: &dyn Fn(&str) -> Tool) -> Vec<(&'static str, Stack, &'static str)> {
-    let here = || ServiceBuilder::new().layer(timeout);
-    let again = Tool::from_service(spec("w"), Stack::new(Router::new().tool(tool("w"))));
+    let plain = || Router::new().tool(tool("w"));
+    let longer = || TimeoutLayer::new(secs(1000)).idle(secs(500));
+    let queue = || calls(BufferLayer::new(4));
+    let again = || Tool::from_service(spec("w"), Stack::new(plain()));
     vec![
-        ("in the stack", Stack::new(here().service(Router::new().tool(tool("w")))), "w"),
-        ("around a queue", Stack::new(here().layer(calls(BufferLayer::new(4))).service(Router::new().tool(tool("w")))), "w"),
-        ("around a limit", Stack::new(here().concurrency_limit(1).service(Router::new().tool(tool("w")))), "w"),
-        ("within a queue", Stack::new(ServiceBuilder::new().layer(calls(BufferLayer::new(4))).layer(timeout).service(Router::new().tool(tool("w")))), "w"),
-        ("around a nested router", Stack::new(Router::new().nest("ns", Router::new().tool(tool("w")).layer(timeout))), "ns.w"),
-        ("outside a nested router", Stack::new(here().service(Router::new().nest("ns", Router::new().tool(tool("w")).layer(map_result("m", |_| {}))))), "ns.w"),
-        ("around one tool", Stack::new(Router::new().tool(tool("w").layer(timeout))), "w"),
-        ("around a service", Stack::new(here().service(Router::new().tool(again))), "w"),
-        ("around a longer one", Stack::new(here().call_timeout(secs(1000)).service(Router::new().tool(tool("w")))), "w"),
-        ("within a longer one", Stack::new(ServiceBuilder::new().layer(TimeoutLayer::new(secs(1000)).idle(secs(500))).layer(timeout).service(Router::new().tool(tool("w")))), "w"),
+        ("in the stack", stack!(timeout, plain()), "w"),
+        ("around a queue", stack!(timeout, queue(), plain()), "w"),
+        ("around a limit", stack!(timeout, ConcurrencyLimitLayer::new(1), plain()), "w"),
+        ("within a queue", stack!(queue(), timeout, plain()), "w"),
+        ("around a nested router", stack!(Router::new().nest("ns", plain().layer(timeout))), "ns.w"),
+        ("outside a nested router", stack!(timeout, Router::new().nest("ns", plain().layer(longer()))), "ns.w"),
+        ("around one tool", stack!(Router::new().tool(tool("w").layer(timeout))), "w"),
+        ("around a service", stack!(timeout, Router::new().tool(again())), "w"),
+        ("around a longer one", stack!(timeout, longer(), plain()), "w"),
+        ("within a longer one", stack!(longer(), timeout, plain()), "w"),
     ]
 }
 
@@ -362,33 +364,25 @@ const WAITING: [(&str, usize); 7] = [("plain", 1), ("own", 1), ("service", 1), (
 
 /// Layers around, by name: what passes a call on from one future to another.
 fn around(name: &str, router: Router) -> Stack {
-    let all = ServiceBuilder::new();
+    let ask = || {
+        gate_async("ask", async |_| {
+            yield_now().await;
+            Ok(())
+        })
+    };
+    let hour = || TimeoutLayer::new(secs(3600));
+    let visible = || VisibilityLayer::new(|_, _| true);
     match name {
-        "nothing" => Stack::new(router),
-        "catch" => Stack::new(all.catch_panic().catch_error().service(router)),
-        "timeout" => Stack::new(all.call_timeout(secs(3600)).timeout(secs(3600)).service(router)),
-        "from_fn" => Stack::new(all.layer(from_fn(async |call: ToolCall, next: Next<_>| next.run(call).await)).service(router)),
-        "gates" => Stack::new(
-            all.gate_async("ask", async |_| {
-                yield_now().await;
-                Ok(())
-            })
-            .gate_tool("look", |_, _| Ok(()))
-            .visibility(|_, _| true)
-            .service(router),
-        ),
-        "limit" => Stack::new(all.load_shed().concurrency_limit(8).service(router)),
-        "buffer" => Stack::new(all.layer(calls(BufferLayer::new(8))).service(router)),
-        "spawn_ready" => Stack::new(all.layer(spawn_ready()).concurrency_limit(8).service(router)),
-        "retry" => Stack::new(all.layer(calls(RetryLayer::new(Once))).service(router)),
-        _ => Stack::new(
-            all.catch_panic()
-                .layer(calls(BufferLayer::new(8)))
-                .call_timeout(secs(3600))
-                .visibility(|_, _| true)
-                .concurrency_limit(8)
-                .service(Stack::new(router)),
-        ),
+        "nothing" => stack!(router),
+        "catch" => stack!(CatchPanicLayer::new(), CatchErrorLayer::new(), router),
+        "timeout" => stack!(hour(), tower::timeout::TimeoutLayer::new(secs(3600)), router),
+        "from_fn" => stack!(from_fn(async |call: ToolCall, next: Next<_>| next.run(call).await), router),
+        "gates" => stack!(ask(), gate_tool("look", |_, _| Ok(())), visible(), router),
+        "limit" => stack!(LoadShedLayer::new(), ConcurrencyLimitLayer::new(8), router),
+        "buffer" => stack!(calls(BufferLayer::new(8)), router),
+        "spawn_ready" => stack!(spawn_ready(), ConcurrencyLimitLayer::new(8), router),
+        "retry" => stack!(calls(RetryLayer::new(Once)), router),
+        _ => stack!(CatchPanicLayer::new(), calls(BufferLayer::new(8)), hour(), visible(), ConcurrencyLimitLayer::new(8), Stack::new(router)),
     }
 }
 
@@ -403,10 +397,10 @@ fn spawn_ready() -> CallsLayer<tower::layer::util::Stack<SpawnReadyLayer, Buffer
 #[derive(Clone)]
 struct Once;
 
-impl tower::retry::Policy<ToolCall, ToolResponse, Infallible> for Once {
+impl tower::retry::Policy<ToolCall, ToolResponse, BoxError> for Once {
     type Future = std::future::Ready<()>;
 
-    fn retry(&mut self, _: &mut ToolCall, _: &mut Result<ToolResponse, Infallible>) -> Option<Self::Future> {
+    fn retry(&mut self, _: &mut ToolCall, _: &mut Result<ToolResponse, BoxError>) -> Option<Self::Future> {
         None
     }
 
@@ -520,27 +514,38 @@ fn with_one_permit(tool: &dyn Fn(&str) -> Tool) -> Vec<(&'static str, Stack, &'s
             Ok(())
         })
     };
-    let all = ServiceBuilder::new;
+    let slow = || {
+        from_fn(async |call: ToolCall, next: Next<_>| {
+            yield_now().await;
+            next.run(call).await
+        })
+    };
+    let long = || TimeoutLayer::new(secs(900));
+    let tower_s = || tower::timeout::TimeoutLayer::new(secs(900));
+    let queue = || calls(BufferLayer::new(2));
+    let visible = || VisibilityLayer::new(|_, _| true);
+    let look = || gate_tool("look", |_, _| Ok(()));
+    let see = || gate("see", |_| Ok(()));
     vec![
-        ("alone", Stack::new(all().layer(one()).service(plain())), "t"),
-        ("outermost", Stack::new(all().layer(one()).layer(ask()).call_timeout(secs(900)).service(plain())), "t"),
-        ("innermost", Stack::new(all().catch_panic().layer(ask()).call_timeout(secs(900)).visibility(|_, _| true).layer(one()).service(plain())), "t"),
-        ("between two that wait", Stack::new(all().layer(ask()).layer(one()).layer(ask()).service(plain())), "t"),
-        ("under load_shed", Stack::new(all().layer(ask()).load_shed().layer(one()).service(plain())), "t"),
-        ("within a buffer", Stack::new(all().layer(calls(BufferLayer::new(2))).layer(one()).service(plain())), "t"),
-        ("around a buffer", Stack::new(all().layer(one()).layer(calls(BufferLayer::new(2))).service(plain())), "t"),
-        ("under spawn_ready", Stack::new(all().layer(spawn_ready()).layer(one()).service(plain())), "t"),
-        ("under from_fn", Stack::new(all().layer(from_fn(async |call: ToolCall, next: Next<_>| { yield_now().await; next.run(call).await })).layer(one()).service(plain())), "t"),
-        ("under retry", Stack::new(all().layer(calls(RetryLayer::new(Once))).layer(one()).service(plain())), "t"),
-        ("under tower's timeout", Stack::new(all().timeout(secs(900)).layer(one()).service(plain())), "t"),
-        ("under gates", Stack::new(all().gate_tool("look", |_, _| Ok(())).gate("see", |_| Ok(())).layer(one()).service(plain())), "t"),
-        ("around a router", Stack::new(plain().layer(one())), "t"),
-        ("around a nested router", Stack::new(Router::new().nest("ns", plain().layer(one()))), "ns.t"),
-        ("around one tool", Stack::new(Router::new().tool(tool("t").layer(one()))), "t"),
-        ("around a tool that waits", Stack::new(Router::new().tool(tool("t").layer(ask()).layer(one()))), "t"),
-        ("around a service", Stack::new(Router::new().tool(Tool::from_service(spec("t"), all().layer(one()).service(plain())))), "t"),
-        ("in a stack in a stack", Stack::new(all().layer(ask()).service(Stack::new(all().layer(one()).service(plain())))), "t"),
-        ("twice", Stack::new(all().layer(one()).layer(ask()).layer(one()).service(plain())), "t"),
+        ("alone", stack!(one(), plain()), "t"),
+        ("outermost", stack!(one(), ask(), long(), plain()), "t"),
+        ("innermost", stack!(CatchPanicLayer::new(), ask(), long(), visible(), one(), plain()), "t"),
+        ("between two that wait", stack!(ask(), one(), ask(), plain()), "t"),
+        ("under load_shed", stack!(ask(), LoadShedLayer::new(), one(), plain()), "t"),
+        ("within a buffer", stack!(queue(), one(), plain()), "t"),
+        ("around a buffer", stack!(one(), queue(), plain()), "t"),
+        ("under spawn_ready", stack!(spawn_ready(), one(), plain()), "t"),
+        ("under from_fn", stack!(slow(), one(), plain()), "t"),
+        ("under retry", stack!(calls(RetryLayer::new(Once)), one(), plain()), "t"),
+        ("under tower's timeout", stack!(tower_s(), one(), plain()), "t"),
+        ("under gates", stack!(look(), see(), one(), plain()), "t"),
+        ("around a router", stack!(plain().layer(one())), "t"),
+        ("around a nested router", stack!(Router::new().nest("ns", plain().layer(one()))), "ns.t"),
+        ("around one tool", stack!(Router::new().tool(tool("t").layer(one()))), "t"),
+        ("around a tool that waits", stack!(Router::new().tool(tool("t").layer(ask()).layer(one()))), "t"),
+        ("around a service", stack!(Router::new().tool(Tool::from_service(spec("t"), stack!(one(), plain())))), "t"),
+        ("in a stack in a stack", stack!(ask(), stack!(one(), plain())), "t"),
+        ("twice", stack!(one(), ask(), one(), plain()), "t"),
     ]
 }
 
@@ -611,12 +616,13 @@ async fn f11_no_ending_keeps_the_permit() {
         let name = tool.spec().name.to_string();
         let router = || endings().into_iter().fold(Router::new(), |router, (tool, _)| router.tool(tool));
         let ask = || gate_async("ask", async |_| Ok(()));
+        let (one, five) = (|| ConcurrencyLimitLayer::new(1), || TimeoutLayer::new(secs(5)));
         for stack in [
-            Stack::new(ServiceBuilder::new().concurrency_limit(1).service(troubled())),
-            Stack::new(ServiceBuilder::new().call_timeout(secs(5)).layer(ask()).concurrency_limit(1).service(router())),
-            Stack::new(ServiceBuilder::new().timeout(secs(5)).concurrency_limit(1).service(router())),
-            Stack::new(ServiceBuilder::new().call_timeout(secs(5)).layer(calls(BufferLayer::new(2))).concurrency_limit(1).service(router())),
-            Stack::new(ServiceBuilder::new().call_timeout(secs(5)).service(router().layer(ConcurrencyLimitLayer::new(1)))),
+            stack!(one(), troubled()),
+            stack!(five(), ask(), one(), router()),
+            stack!(tower::timeout::TimeoutLayer::new(secs(5)), one(), router()),
+            stack!(five(), calls(BufferLayer::new(2)), one(), router()),
+            stack!(five(), router().layer(one())),
         ] {
             for _ in 0..3 {
                 let ending = stack.call_tool(&name, json!({})).await.outcome();
@@ -828,12 +834,13 @@ fn limits(times: &Arc<Mutex<HashMap<&'static str, Vec<(Duration, Outcome)>>>>, r
     let outside = || PolicyLayer::new(Clock { place: "outside", times: Arc::clone(times) });
     let inside = || PolicyLayer::new(Clock { place: "inside", times: Arc::clone(times) });
     let one = || ConcurrencyLimitLayer::new(1);
-    let all = ServiceBuilder::new;
+    let look = || gate_tool("look", |_, _| Ok(()));
+    let around_router = ServiceBuilder::new().layer(one()).layer(inside()).into_inner();
     vec![
-        ("in the stack", Stack::new(all().layer(outside()).layer(one()).layer(inside()).service(router()))),
-        ("around the router", Stack::new(all().layer(outside()).service(router().layer(all().layer(one()).layer(inside()))))),
-        ("within a queue", Stack::new(all().layer(outside()).layer(calls(BufferLayer::new(4))).layer(one()).layer(inside()).service(router()))),
-        ("around gates", Stack::new(all().layer(outside()).gate_tool("look", |_, _| Ok(())).layer(one()).layer(inside()).visibility(|_, _| true).service(router()))),
+        ("in the stack", stack!(outside(), one(), inside(), router())),
+        ("around the router", stack!(outside(), router().layer(around_router))),
+        ("within a queue", stack!(outside(), calls(BufferLayer::new(4)), one(), inside(), router())),
+        ("around gates", stack!(outside(), look(), one(), inside(), VisibilityLayer::new(|_, _| true), router())),
     ]
 }
 
