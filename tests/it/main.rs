@@ -14,3 +14,4 @@ mod lint;
 mod order;
 mod peer_faults;
 mod pitfalls;
+mod router;
