@@ -53,8 +53,11 @@ impl Probe {
     /// If the name breaks the rule for names.
     #[track_caller]
     pub fn tool(&self, name: &str) -> Tool<Self> {
-        let name = ToolName::new(name).unwrap_or_else(|error| panic!("`{name}` cannot name a tool: {error}"));
-        Tool::new(ToolSpec::new(name), self.clone())
+        match ToolName::new(name) {
+            Ok(name) => Tool::new(ToolSpec::new(name), self.clone()),
+            // Not in a closure, which would panic at its own place.
+            Err(error) => panic!("`{name}` cannot name a tool: {error}"),
+        }
     }
 
     /// How often it ran.

@@ -81,6 +81,7 @@ fn what_is_wrong_at_set_up_panics_where_the_caller_stands() {
         Router::new().nest("no prefix", Router::new()) => "holds ' ' at byte 2";
         { let a = router(&["a"]); a.clone().merge(a) } => "a router cannot be nested within itself";
         sync_tool_fn("", || "") => "a tool name is empty";
+        Controlled::new().tool("") => "a tool name is empty";
         Probe::new().tool("a b") => "holds ' ' at byte 1";
         sync_tool_fn("a", || "").input_schema(&json!(true)) => "a schema is a JSON object";
     }
