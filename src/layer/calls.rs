@@ -35,6 +35,11 @@
 //!
 //! That of the layer within.
 //!
+//! # Readiness and cost
+//!
+//! For calls, those of the layer. A list or a description is ready at once, waits for what is within by itself, and costs a box; the stack
+//! within is held once for them, whatever number of clones there is.
+//!
 //! # Cancellation
 //!
 //! As the layer within has it. Tower's buffer gives up a call whose future is dropped.
@@ -42,16 +47,20 @@
 use std::{
     any::type_name,
     fmt,
+    marker::PhantomData,
+    sync::Arc,
     task::{Context, Poll},
 };
 
+use futures_util::future::BoxFuture;
+use tower::util::ServiceExt;
 use tower_layer::Layer;
 use tower_service::Service;
 
 use super::named::foreign_note;
 use crate::{
-    describe::{Describe, Note},
-    model::{ListTools, ToolCall},
+    describe::{Describe, Description, Note},
+    model::{ListTools, ToolCall, ToolList},
     operation::Operation,
 };
 
@@ -67,89 +76,131 @@ pub struct CallsLayer<L> {
     layer: L,
 }
 
-impl<S: Clone, L: Layer<S>> Layer<S> for CallsLayer<L> {
-    type Service = Calls<S, L::Service>;
+impl<S, L, EL, ED> Layer<S> for CallsLayer<L>
+where
+    L: Layer<S>,
+    S: Service<ListTools, Response = ToolList, Error = EL, Future: Send + 'static>
+        + Service<Describe, Response = Description, Error = ED, Future: Send + 'static>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+{
+    type Service = Calls<L::Service, EL, ED>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        Calls { calls: self.layer.layer(inner.clone()), inner }
+        let mut notes = foreign_note::<L::Service, S>();
+        if notes.is_empty() && type_name::<L::Service>() != type_name::<S>() {
+            // The types do not tell what it is; that there is something, they do.
+            notes.push(Note::foreign("calls"));
+        }
+        let mut outer = type_name::<Self::Service>();
+        for note in &mut notes {
+            // Only the first stands where the types say; the others are within it.
+            *note = note.clone().between(outer, type_name::<S>());
+            outer = type_name::<S>();
+        }
+        Calls { inner: self.layer.layer(inner.clone()), beside: Arc::new(Beside { stack: inner, notes }), errors: PhantomData }
     }
 }
 
 /// A service with a layer around its tool calls.
-#[derive(Clone)]
-pub struct Calls<S, C> {
+pub struct Calls<S, EL, ED> {
     inner: S,
-    calls: C,
+    beside: Arc<dyn Lists<EL, ED>>,
+    errors: PhantomData<fn() -> (EL, ED)>,
 }
 
-impl<S, C> Calls<S, C> {
+/// The way beside the layer, for all but calls. Without a type, and shared: with the stack within once more in its type and in each clone,
+/// every such layer would double what is within it.
+trait Lists<EL, ED>: Send + Sync {
+    fn list(&self, list: ListTools) -> BoxFuture<'static, Result<ToolList, EL>>;
+    fn describe(&self, describe: Describe) -> BoxFuture<'static, Result<Description, ED>>;
+}
+
+struct Beside<S> {
+    stack: S,
+    notes: Vec<Note>,
+}
+
+impl<S, EL, ED> Lists<EL, ED> for Beside<S>
+where
+    S: Service<ListTools, Response = ToolList, Error = EL, Future: Send + 'static>
+        + Service<Describe, Response = Description, Error = ED, Future: Send + 'static>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+{
+    fn list(&self, list: ListTools) -> BoxFuture<'static, Result<ToolList, EL>> {
+        Box::pin(self.stack.clone().oneshot(list))
+    }
+
+    fn describe(&self, mut describe: Describe) -> BoxFuture<'static, Result<Description, ED>> {
+        self.notes.iter().for_each(|note| describe.push(note.clone()));
+        Box::pin(self.stack.clone().oneshot(describe))
+    }
+}
+
+impl<S, EL, ED> Calls<S, EL, ED> {
     crate::macros::accessors!();
 }
 
-impl<S, C> Service<ToolCall> for Calls<S, C>
-where
-    C: Service<ToolCall, Response = <ToolCall as Operation>::Response>,
-{
-    type Response = C::Response;
-    type Error = C::Error;
-    type Future = C::Future;
-
-    #[inline]
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), C::Error>> {
-        self.calls.poll_ready(cx)
-    }
-
-    #[inline]
-    fn call(&mut self, call: ToolCall) -> C::Future {
-        self.calls.call(call)
+impl<S: Clone, EL, ED> Clone for Calls<S, EL, ED> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone(), beside: Arc::clone(&self.beside), errors: PhantomData }
     }
 }
 
-impl<S, C> Service<ListTools> for Calls<S, C>
+impl<S, EL, ED> Service<ToolCall> for Calls<S, EL, ED>
 where
-    S: Service<ListTools, Response = <ListTools as Operation>::Response>,
+    S: Service<ToolCall, Response = <ToolCall as Operation>::Response>,
 {
     type Response = S::Response;
     type Error = S::Error;
     type Future = S::Future;
 
+    #[inline]
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, list: ListTools) -> S::Future {
-        self.inner.call(list)
+    #[inline]
+    fn call(&mut self, call: ToolCall) -> S::Future {
+        self.inner.call(call)
     }
 }
 
-impl<S, C> Service<Describe> for Calls<S, C>
-where
-    S: Service<Describe, Response = <Describe as Operation>::Response>,
-{
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = S::Future;
+impl<S, EL, ED> Service<ListTools> for Calls<S, EL, ED> {
+    type Response = ToolList;
+    type Error = EL;
+    type Future = BoxFuture<'static, Result<ToolList, EL>>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(cx)
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), EL>> {
+        Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, mut describe: Describe) -> S::Future {
-        let mut notes = foreign_note::<C, S>();
-        if notes.is_empty() && type_name::<C>() != type_name::<S>() {
-            // The types do not tell what it is; that there is something, they do.
-            notes.push(Note::foreign("calls"));
-        }
-        for (i, note) in notes.into_iter().enumerate() {
-            // Only the first stands where the types say; the others are within it.
-            if i == 0 { describe.note::<Self, S>(note) } else { describe.note::<S, S>(note) }
-        }
-        self.inner.call(describe)
+    fn call(&mut self, list: ListTools) -> Self::Future {
+        self.beside.list(list)
     }
 }
 
-impl<S: fmt::Debug, C> fmt::Debug for Calls<S, C> {
+impl<S, EL, ED> Service<Describe> for Calls<S, EL, ED> {
+    type Response = Description;
+    type Error = ED;
+    type Future = BoxFuture<'static, Result<Description, ED>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ED>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, describe: Describe) -> Self::Future {
+        self.beside.describe(describe)
+    }
+}
+
+impl<S: fmt::Debug, EL, ED> fmt::Debug for Calls<S, EL, ED> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Calls").field("calls", &type_name::<C>()).field("inner", &self.inner).finish()
+        f.debug_struct("Calls").field("inner", &self.inner).finish_non_exhaustive()
     }
 }
