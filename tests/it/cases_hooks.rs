@@ -25,7 +25,9 @@ use toolstack::{
         gate_async, gate_tool, map_call, map_list, map_result, named,
     },
     middleware::{Next, from_fn},
-    model::{Arguments, Context, InputRequired, Origin, Outcome, Principal, ProgressUpdate, TaskHandle, ToolList, ToolName, ToolResult, ToolSpec},
+    model::{
+        Arguments, Context, InputRequired, Origin, Outcome, Principal, ProgressUpdate, TaskHandle, ToolList, ToolName, ToolResult, ToolSpec,
+    },
     operation::View,
     stack::{Reentry, ToolStack},
     testing::{Controlled, Probe, Recorder},
@@ -43,8 +45,23 @@ pub(super) type Run = Arc<dyn Fn(&ToolCall) -> ToolResponse + Send + Sync>;
 
 /// The names of the tools of [`every_form`]. `caller` calls `sync`; all the others run by themselves.
 pub(super) const FORMS: [&str; 17] = [
-    "handler", "async", "sync", "blocking", "service", "boxed", "layered_tool", "layered_twice", "ns.nested", "ns.deep.er", "merged",
-    "layered", "lns.layered_nested", "dynamic", "as_tool", "progress", "caller",
+    "handler",
+    "async",
+    "sync",
+    "blocking",
+    "service",
+    "boxed",
+    "layered_tool",
+    "layered_twice",
+    "ns.nested",
+    "ns.deep.er",
+    "merged",
+    "layered",
+    "lns.layered_nested",
+    "dynamic",
+    "as_tool",
+    "progress",
+    "caller",
 ];
 
 pub(super) fn spec(name: &str) -> ToolSpec {
@@ -125,7 +142,7 @@ pub(super) fn every_form(run: impl Fn(&ToolCall) -> ToolResponse + Send + Sync +
 /// The same call by every way into a finished stack.
 pub(super) async fn by_every_entry(stack: &Stack, call: impl Fn() -> ToolCall) -> Vec<(&'static str, ToolResponse)> {
     let turn = stack.run_calls(vec![call()]).await;
-    let buffered = Stack::new(ServiceBuilder::new().layer(calls(BufferLayer::new(4))).service(stack.clone()));
+    let buffered = stack!(calls(BufferLayer::new(4)), stack.clone());
     vec![
         ("run_call", stack.run_call(call()).await),
         ("oneshot", stack.clone().oneshot(call()).await.unwrap_or_else(|never: Infallible| match never {})),
@@ -316,7 +333,14 @@ pub(super) fn endings() -> Vec<(Tool, Outcome)> {
         (Tool::from_service(spec("err_service"), service_fn(fails)).boxed(), internal),
         (sync_tool_fn("bad_arguments", |_: Typed| "ok").boxed(), Outcome::Refused(RefusalKind::InvalidArguments)),
         (sync_tool_fn("panics_at_once", || -> &'static str { panic!("at once") }).boxed(), internal),
-        (tool_fn("panics_later", || async { yield_now().await; assert!(yield_false(), "later") }).boxed(), internal),
+        (
+            tool_fn("panics_later", || async {
+                yield_now().await;
+                assert!(yield_false(), "later")
+            })
+            .boxed(),
+            internal,
+        ),
         (blocking_tool_fn("panics_on_a_thread", || assert!(yield_false(), "on a thread")).boxed(), internal),
         (sync_tool_fn("asks", || ToolResponse::InputRequired(Box::new(InputRequired::new("state")))).boxed(), Outcome::InputRequired),
         (sync_tool_fn("goes_on", || ToolResponse::Task(Box::new(TaskHandle::new("t")))).boxed(), Outcome::Task),
@@ -325,10 +349,7 @@ pub(super) fn endings() -> Vec<(Tool, Outcome)> {
             tool_fn("own_timeout", std::future::pending::<()>).layer(TimeoutLayer::new(Duration::from_secs(1))).boxed(),
             Outcome::Refused(RefusalKind::Timeout),
         ),
-        (
-            sync_tool_fn("own_gate", || "ok").layer(gate("own", |_| Err(denied("own")))).boxed(),
-            Outcome::Refused(RefusalKind::Denied),
-        ),
+        (sync_tool_fn("own_gate", || "ok").layer(gate("own", |_| Err(denied("own")))).boxed(), Outcome::Refused(RefusalKind::Denied)),
         (sync_tool_fn("denied_within", || "ok").boxed(), Outcome::Refused(RefusalKind::Denied)),
         (sync_tool_fn("layer_panics", || "ok").boxed(), internal),
         (sync_tool_fn("layer_fails", || "ok").boxed(), internal),
@@ -362,7 +383,7 @@ async fn every_start_has_one_finish<const WAITS: bool, const TOOL: bool>() {
     for (name, expected) in names.chain([("no_such_tool".to_owned(), Outcome::Refused(RefusalKind::UnknownTool))]) {
         let log = Arc::new(Mutex::new(Vec::new()));
         let spy = PolicyLayer::new(Spy::<WAITS, TOOL> { log: Arc::clone(&log) });
-        let stack = Stack::new(ServiceBuilder::new().layer(spy).service(troubled()));
+        let stack = stack!(spy, troubled());
         // Twice, since the first call learns the catalog.
         for _ in 0..2 {
             let response = stack.call_tool(&name, json!({})).await;
@@ -375,6 +396,8 @@ async fn every_start_has_one_finish<const WAITS: bool, const TOOL: bool>() {
 /// The same where nothing between the spy and the trouble makes a refusal of it.
 async fn every_start_has_one_finish_also_by_what_passes_on<const WAITS: bool, const TOOL: bool>() {
     let log = Arc::new(Mutex::new(Vec::new()));
+    let tools = ["layer_panics", "layer_fails", "layer_refuses"];
+    let router = tools.iter().fold(Router::new(), |router, name| router.tool(Probe::new().tool(name)));
     let chain = ServiceBuilder::new()
         .layer(PolicyLayer::new(Spy::<WAITS, TOOL> { log: Arc::clone(&log) }))
         .map_call("panic", |call| assert!(call.name() != "layer_panics", "the layer"))
@@ -383,7 +406,7 @@ async fn every_start_has_one_finish_also_by_what_passes_on<const WAITS: bool, co
             "layer_refuses" => Err(denied("filter").into()),
             _ => Ok(call),
         })))
-        .service(["layer_panics", "layer_fails", "layer_refuses"].iter().fold(Router::new(), |router, name| router.tool(Probe::new().tool(name))));
+        .service(Erased::new(router));
     for (name, kind) in
         [("layer_panics", RefusalKind::Internal), ("layer_fails", RefusalKind::Internal), ("layer_refuses", RefusalKind::Denied)]
     {
@@ -413,12 +436,11 @@ async fn a01_every_start_has_one_finish_that_tells_the_ending() {
 #[tokio::test(start_paused = true)]
 async fn a01_an_observer_outside_a_refusal_hears_it_and_one_within_hears_nothing() {
     let recorder = Recorder::new();
-    let stack = Stack::new(
-        ServiceBuilder::new()
-            .layer(recorder.layer("outer"))
-            .gate("deny", |_| Err(denied("deny")))
-            .layer(recorder.layer("inner"))
-            .service(every_form(|_| ToolResponse::text("ok"))),
+    let stack = stack!(
+        recorder.layer("outer"),
+        gate("deny", |_| Err(denied("deny"))),
+        recorder.layer("inner"),
+        every_form(|_| ToolResponse::text("ok"))
     );
     for form in FORMS {
         stack.call_tool(form, json!({})).await;
@@ -432,15 +454,14 @@ async fn a01_a_call_dropped_at_any_point_is_finished_once_as_cancelled() {
     for form in FORMS {
         for polls in 0..40 {
             let recorder = Recorder::new();
-            let stack = Stack::new(
-                ServiceBuilder::new()
-                    .layer(recorder.layer("A"))
-                    .gate_async("ask", async |_| {
-                        yield_now().await;
-                        Ok(())
-                    })
-                    .layer(recorder.layer("B"))
-                    .service(every_form(|_| ToolResponse::text("ok"))),
+            let stack = stack!(
+                recorder.layer("A"),
+                gate_async("ask", async |_| {
+                    yield_now().await;
+                    Ok(())
+                }),
+                recorder.layer("B"),
+                every_form(|_| ToolResponse::text("ok"))
             );
             let over = dropped_after(polls, stack.call_tool(form, json!({}))).await;
             settle().await;
@@ -448,7 +469,10 @@ async fn a01_a_call_dropped_at_any_point_is_finished_once_as_cancelled() {
                 let (starts, outcomes) = (recorder.starts(place), recorder.outcomes(place));
                 assert_eq!(starts, outcomes.len(), "{form} dropped after {polls} polls: {}", recorder.trace());
                 if over.is_none() {
-                    assert_eq!(outcomes.iter().filter(|outcome| **outcome == Outcome::Cancelled).count(), starts.min(outcomes.len()) - done(&outcomes));
+                    assert_eq!(
+                        outcomes.iter().filter(|outcome| **outcome == Outcome::Cancelled).count(),
+                        starts.min(outcomes.len()) - done(&outcomes)
+                    );
                 }
             }
             if over.is_some() {
@@ -496,7 +520,7 @@ async fn a01_after_hears_each_call_once() {
     let stack = {
         let heard = Arc::clone(&heard);
         let listen = after("listen", move |ending| heard.lock().unwrap().push(ending.outcome()));
-        Stack::new(ServiceBuilder::new().layer(listen).service(troubled()))
+        stack!(listen, troubled())
     };
     let mut expected = Vec::new();
     for (tool, outcome) in endings() {
@@ -513,19 +537,18 @@ async fn a03_every_form_of_tool_passes_every_layer_once_by_every_way_in() {
     for form in FORMS {
         let recorder = Recorder::new();
         let ran = Arc::new(AtomicUsize::new(0));
-        let stack = Stack::new(
-            ServiceBuilder::new()
-                .layer(recorder.layer("A"))
-                .visibility(|_, _| true)
-                .gate_tool("look", |_, _| Ok(()))
-                .layer(recorder.layer("B"))
-                .service(every_form({
-                    let ran = Arc::clone(&ran);
-                    move |_| {
-                        ran.fetch_add(1, Ordering::SeqCst);
-                        ToolResponse::text("ran")
-                    }
-                })),
+        let stack = stack!(
+            recorder.layer("A"),
+            VisibilityLayer::new(|_, _| true),
+            gate_tool("look", |_, _| Ok(())),
+            recorder.layer("B"),
+            every_form({
+                let ran = Arc::clone(&ran);
+                move |_| {
+                    ran.fetch_add(1, Ordering::SeqCst);
+                    ToolResponse::text("ran")
+                }
+            })
         );
         let passes = if form == "caller" { 2 } else { 1 };
         for (nth, (entry, response)) in by_every_entry(&stack, || ToolCall::new(form, json!({ "n": 1 }))).await.iter().enumerate() {
@@ -546,7 +569,7 @@ async fn a03_a_fallback_passes_every_layer() {
     let answer = service_fn(|call: ToolCall| async move { Ok::<_, BoxError>(ToolResponse::text(call.name().to_string())) });
     let nested = Router::new().fallback(answer).layer(recorder.layer("within"));
     let router = Router::new().nest("up", nested).fallback(answer);
-    let stack = Stack::new(ServiceBuilder::new().layer(recorder.layer("A")).service(router));
+    let stack = stack!(recorder.layer("A"), router);
     assert_eq!(stack.call_tool("anything at all", json!({})).await.as_text().as_deref(), Some("anything at all"));
     assert_eq!(stack.call_tool("up.stairs", json!({})).await.as_text().as_deref(), Some("stairs"));
     assert_eq!(recorder.trace(), "A> A< A> within> within< A<");
@@ -564,7 +587,7 @@ async fn a03_a_denial_around_everything_reaches_every_form() {
     };
     // Also where the layer stands around the router rather than in a chain, and around what was merged and nested.
     for stack in [
-        Stack::new(ServiceBuilder::new().gate("deny", |_| Err(denied("deny"))).service(forms.clone())),
+        stack!(gate("deny", |_| Err(denied("deny"))), forms.clone()),
         Stack::new(forms.clone().layer(gate("deny", |_| Err(denied("deny"))))),
         Stack::new(Router::new().merge(forms.clone().layer(gate("deny", |_| Err(denied("deny")))))),
     ] {
@@ -602,10 +625,9 @@ const CALLERS: [(&str, u16); 6] = [("fn", 1), ("layered", 1), ("service", 1), ("
 #[tokio::test(start_paused = true)]
 async fn a04_a_call_within_a_call_is_judged_by_the_same_policy() {
     let probe = Probe::new();
-    let stack = Stack::new(
-        ServiceBuilder::new()
-            .gate("deny", |call| if call.name() == "target" { Err(denied("deny")) } else { Ok(()) })
-            .service(callers().tool(probe.tool("target"))),
+    let stack = stack!(
+        gate("deny", |call| if call.name() == "target" { Err(denied("deny")) } else { Ok(()) }),
+        callers().tool(probe.tool("target"))
     );
     for (caller, _) in CALLERS {
         for (entry, response) in by_every_entry(&stack, || ToolCall::new(caller, json!({}))).await {
@@ -623,14 +645,13 @@ async fn a04_a_call_within_a_call_says_whose_it_is() {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let stack = {
             let seen = Arc::clone(&seen);
-            Stack::new(
-                ServiceBuilder::new()
-                    .gate("look", move |call| {
-                        let context = &call.context;
-                        seen.lock().unwrap().push((context.depth(), context.parent().cloned(), context.origin()));
-                        Ok(())
-                    })
-                    .service(callers().tool(probe.tool("target"))),
+            stack!(
+                gate("look", move |call| {
+                    let context = &call.context;
+                    seen.lock().unwrap().push((context.depth(), context.parent().cloned(), context.origin()));
+                    Ok(())
+                }),
+                callers().tool(probe.tool("target"))
             )
         };
         let mut context = Context::new().with_principal(Principal::new("ada")).with_session("s").with_origin(Origin::Person);
@@ -652,12 +673,11 @@ async fn a04_a_call_within_a_call_says_whose_it_is() {
 
 #[tokio::test(start_paused = true)]
 async fn a04_a_hidden_tool_is_unknown_to_a_tool_that_calls_it_and_not_in_its_list() {
-    let stack = Stack::new(
-        ServiceBuilder::new().visibility(|tool, _| tool.name != "target").service(
-            callers()
-                .tool(Probe::new().tool("target"))
-                .tool(tool_fn("lists", |stack: Reentry| async move { stack.list_tools().await.names().collect::<Vec<_>>().join(" ") })),
-        ),
+    let stack = stack!(
+        VisibilityLayer::new(|tool, _| tool.name != "target"),
+        callers()
+            .tool(Probe::new().tool("target"))
+            .tool(tool_fn("lists", |stack: Reentry| async move { stack.list_tools().await.names().collect::<Vec<_>>().join(" ") }))
     );
     for (caller, _) in CALLERS {
         let response = stack.call_tool(caller, json!({})).await;
@@ -712,10 +732,12 @@ async fn a04_a_judgement_of_one_tool_lets_no_other_run() {
     async fn ran(_: ToolCall) -> Result<ToolResponse, BoxError> {
         Ok(ToolResponse::text("ran"))
     }
-    let router = || Router::new().tool(Probe::new().tool("a")).tool(Probe::new().tool("b")).nest("ns", Router::new().tool(Probe::new().tool("c")));
+    let router =
+        || Router::new().tool(Probe::new().tool("a")).tool(Probe::new().tool("b")).nest("ns", Router::new().tool(Probe::new().tool("c")));
     for to in ["b", "ns.c", "ns.none", "none"] {
         for router in [router(), router().fallback(service_fn(ran))] {
-            let stack = ServiceBuilder::new().gate_tool("judge", |_, _| Ok(())).map_call("rename", move |call| call.rename(to)).service(router);
+            let stack =
+                ServiceBuilder::new().gate_tool("judge", |_, _| Ok(())).map_call("rename", move |call| call.rename(to)).service(router);
             let response = stack.call_tool("a", json!({})).await;
             let kind = response.refusal().map(Refusal::kind);
             assert!(matches!(kind, Some(RefusalKind::Denied | RefusalKind::UnknownTool)), "{to}: {response:?}");
@@ -730,7 +752,7 @@ async fn a06_an_unknown_name_is_answered_and_seen_and_its_siblings_run() {
     let long = "x".repeat(10_000);
     for odd in ["no_such_tool", "", " ", "a b", "ns.", ".nested", "ns.nope", "Sync", "tool\u{1f600}", "../etc", "{\"name\":1}", &long] {
         let recorder = Recorder::new();
-        let stack = Stack::new(ServiceBuilder::new().layer(recorder.layer("A")).service(every_form(|_| ToolResponse::text("ran"))));
+        let stack = stack!(recorder.layer("A"), every_form(|_| ToolResponse::text("ran")));
         let calls = vec![
             ToolCall::new("async", json!({})).with_id("1"),
             ToolCall::new(odd, json!({})).with_id("2"),
@@ -808,15 +830,14 @@ async fn a08_no_form_of_tool_begins_before_every_hook_before_it_is_done() {
                 }
             }
         };
-        let stack = Stack::new(
-            ServiceBuilder::new()
-                .gate_async("first", wait(2))
-                .layer(from_fn(async |call: ToolCall, next: Next<_>| {
-                    yield_now().await;
-                    next.run(call).await
-                }))
-                .gate_async("last", wait(3))
-                .service(forms),
+        let stack = stack!(
+            gate_async("first", wait(2)),
+            from_fn(async |call: ToolCall, next: Next<_>| {
+                yield_now().await;
+                next.run(call).await
+            }),
+            gate_async("last", wait(3)),
+            forms
         );
         assert!(stack.call_tool(form, json!({})).await.is_completed(), "{form}");
         assert_eq!(early.load(Ordering::SeqCst), 0, "{form} ran before its hooks were done");
@@ -874,10 +895,12 @@ async fn a08_a_call_that_is_turned_away_runs_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a08_a_hook_of_one_tool_alone_comes_before_it_as_well() {
     let run: Run = Arc::new(|_| panic!("it ran"));
-    let no = || gate_async("own", async |_| {
-        yield_now().await;
-        Err(denied("own"))
-    });
+    let no = || {
+        gate_async("own", async |_| {
+            yield_now().await;
+            Err(denied("own"))
+        })
+    };
     let service = service_fn(|call: ToolCall| async move {
         assert!(call.name().is_empty(), "it ran");
         Ok::<_, BoxError>(ToolResponse::text(""))
@@ -1017,16 +1040,15 @@ async fn d01_an_empty_rewrite_erases_no_earlier_one_and_a_typed_tool_sees_the_la
     struct Say {
         text: String,
     }
-    let stack = Stack::new(
-        ServiceBuilder::new()
-            .map_call("first", |call| call.arguments = json!({ "text": "first" }).into())
-            .map_call("nothing", |_| {})
-            .gate("nothing too", |_| Ok(()))
-            .visibility(|_, _| true)
-            .service(Router::new().tool(sync_tool_fn("say", |say: Say| say.text)).layer(map_call("last", |call| {
-                let said = call.arguments.object().unwrap()["text"].as_str().unwrap().to_owned();
-                call.arguments = json!({ "text": said + ", then last" }).into();
-            }))),
+    let stack = stack!(
+        map_call("first", |call| call.arguments = json!({ "text": "first" }).into()),
+        map_call("nothing", |_| {}),
+        gate("nothing too", |_| Ok(())),
+        VisibilityLayer::new(|_, _| true),
+        Router::new().tool(sync_tool_fn("say", |say: Say| say.text)).layer(map_call("last", |call| {
+            let said = call.arguments.object().unwrap()["text"].as_str().unwrap().to_owned();
+            call.arguments = json!({ "text": said + ", then last" }).into();
+        }))
     );
     // The view of what the call came with is parsed already: it must not outlive the rewrite.
     let call = ToolCall::new("say", Arguments::from_text(r#"{"text":"as it came"}"#));
@@ -1041,18 +1063,17 @@ async fn j02_layers_run_in_the_order_written_and_come_back_in_reverse() {
     let recorder = Recorder::new();
     let tool = Probe::new().tool("probe").layer(recorder.layer("tool_inner")).layer(recorder.layer("tool_outer"));
     let nested = Router::new().tool(tool).layer(recorder.layer("nested_inner")).layer(recorder.layer("nested_outer"));
-    let router = Router::new().nest("ns", nested).layer(
-        ServiceBuilder::new().layer(recorder.layer("router_1")).layer(recorder.layer("router_2")).into_inner(),
-    );
-    let stack = Stack::new(
-        ServiceBuilder::new()
-            .layer(CatchPanicLayer::new())
-            .layer(recorder.layer("1"))
-            .layer(named("foreign", Identity::new()))
-            .layer(recorder.layer("2"))
-            .layer(CatchErrorLayer::new())
-            .layer(recorder.layer("3"))
-            .service(router),
+    let router = Router::new()
+        .nest("ns", nested)
+        .layer(ServiceBuilder::new().layer(recorder.layer("router_1")).layer(recorder.layer("router_2")).into_inner());
+    let stack = stack!(
+        CatchPanicLayer::new(),
+        recorder.layer("1"),
+        named("foreign", Identity::new()),
+        recorder.layer("2"),
+        CatchErrorLayer::new(),
+        recorder.layer("3"),
+        router
     );
     let order = ["1", "2", "3", "router_1", "router_2", "nested_outer", "nested_inner", "tool_outer", "tool_inner"];
     let inward = order.iter().map(|place| format!("{place}>"));
@@ -1165,11 +1186,10 @@ async fn j07_an_answer_in_the_tool_s_place_says_who_gave_it_and_nothing_within_r
 
 #[tokio::test(start_paused = true)]
 async fn j07_a_tool_s_own_answer_is_marked_as_nobody_s_and_a_refusal_by_who_refused() {
-    let stack = Stack::new(
-        ServiceBuilder::new()
-            .layer(from_fn(async |call: ToolCall, next: Next<_>| next.run(call).await))
-            .gate("deny", |call| if call.name() == "sync" { Err(denied("deny")) } else { Ok(()) })
-            .service(every_form(|_| ToolResponse::text("ran"))),
+    let stack = stack!(
+        from_fn(async |call: ToolCall, next: Next<_>| next.run(call).await),
+        gate("deny", |call| if call.name() == "sync" { Err(denied("deny")) } else { Ok(()) }),
+        every_form(|_| ToolResponse::text("ran"))
     );
     for form in FORMS {
         let response = stack.call_tool(form, json!({})).await;
@@ -1183,12 +1203,11 @@ async fn j07_a_tool_s_own_answer_is_marked_as_nobody_s_and_a_refusal_by_who_refu
 #[tokio::test(start_paused = true)]
 async fn j07_a_list_is_answered_on_the_way_without_asking_within() {
     let recorder = Recorder::new();
-    let stack = Stack::new(
-        ServiceBuilder::new()
-            .layer(recorder.layer("outer"))
-            .layer(PolicyLayer::new(Canned { waits: false }))
-            .layer(recorder.layer("inner"))
-            .service(every_form(|_| ToolResponse::text("ran"))),
+    let stack = stack!(
+        recorder.layer("outer"),
+        PolicyLayer::new(Canned { waits: false }),
+        recorder.layer("inner"),
+        every_form(|_| ToolResponse::text("ran"))
     );
     assert_eq!(stack.list_tools().await.tools().len(), 0);
     assert_eq!(recorder.trace(), "outer> outer<");
@@ -1230,7 +1249,7 @@ async fn j08_a_layer_that_decides_nothing_or_answers_something_else_refuses() {
                     ToolResponse::text("ran")
                 }
             });
-            let stack = Stack::new(ServiceBuilder::new().layer(PolicyLayer::new(Undecided { answers_a_list })).service(forms));
+            let stack = stack!(PolicyLayer::new(Undecided { answers_a_list }), forms);
             for (entry, response) in by_every_entry(&stack, || ToolCall::new(form, json!({}))).await {
                 assert_eq!(response.refusal().map(Refusal::kind), Some(RefusalKind::Internal), "{form} by {entry}");
                 assert!(!response.as_text().unwrap().is_empty(), "{form} by {entry}: the model is told something");
@@ -1272,20 +1291,21 @@ async fn j09_no_layers_and_layers_that_do_nothing_answer_as_the_router_does() {
     // The same type: there is nothing that could cost anything.
     assert_eq!(type_of(&bare), type_of(&forms));
 
-    let idle = ServiceBuilder::new()
-        .layer(CatchPanicLayer::new())
-        .layer(CatchErrorLayer::new())
-        .layer(VisibilityLayer::new(|_, _| true))
-        .layer(gate("gate", |_| Ok(())))
-        .layer(map_call("map_call", |_| {}))
-        .layer(map_result("map_result", |_| {}))
-        .layer(map_list("map_list", |_, _| {}))
-        .layer(after("after", |_| {}))
-        .layer(from_fn(async |call: ToolCall, next: Next<_>| next.run(call).await))
-        .layer(TimeoutLayer::new(Duration::from_secs(3600)))
-        .layer(LoadShedLayer::new())
-        .layer(ConcurrencyLimitLayer::new(8))
-        .service(forms.clone());
+    let idle = stack!(
+        CatchPanicLayer::new(),
+        CatchErrorLayer::new(),
+        VisibilityLayer::new(|_, _| true),
+        gate("gate", |_| Ok(())),
+        map_call("map_call", |_| {}),
+        map_result("map_result", |_| {}),
+        map_list("map_list", |_, _| {}),
+        after("after", |_| {}),
+        from_fn(async |call: ToolCall, next: Next<_>| next.run(call).await),
+        TimeoutLayer::new(Duration::from_secs(3600)),
+        LoadShedLayer::new(),
+        ConcurrencyLimitLayer::new(8),
+        forms.clone()
+    );
     for form in FORMS.into_iter().filter(|form| *form != "caller").chain(["no_such_tool", "ns.no_such_tool", ""]) {
         let arguments = || Arguments::from_text(r#"{"n":18446744073709551616}"#);
         let direct = json_of(&forms.call_tool(form, arguments()).await);

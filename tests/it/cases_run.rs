@@ -2,7 +2,6 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    convert::Infallible,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -20,7 +19,10 @@ use tokio::{
 use toolstack::{
     BoxError, Refusal, RefusalKind, Router, ServiceBuilderExt, Stack, StackExt, ToolCall, ToolResponse,
     describe::Note,
-    layer::{CallsLayer, CatchErrorLayer, CatchPanicLayer, Ending, Policy, PolicyLayer, Site, Step, TimeoutLayer, VisibilityLayer, calls, gate, gate_async, gate_tool, map_result},
+    layer::{
+        CallsLayer, CatchErrorLayer, CatchPanicLayer, Ending, Policy, PolicyLayer, Site, Step, TimeoutLayer, VisibilityLayer, calls, gate,
+        gate_async, gate_tool, map_result,
+    },
     middleware::{Next, from_fn},
     model::{CallId, Cancellation, Context, InputRequired, Outcome, Progress, ProgressUpdate, TaskHandle},
     operation::View,
@@ -30,11 +32,13 @@ use toolstack::{
     tool::{Tool, ToolError, blocking_tool_fn, sync_tool_fn, tool_fn},
 };
 use tower::{
-    ServiceBuilder, ServiceExt, buffer::BufferLayer, limit::ConcurrencyLimitLayer, load_shed::LoadShedLayer,
-    retry::RetryLayer, spawn_ready::SpawnReadyLayer,
+    ServiceBuilder, ServiceExt, buffer::BufferLayer, limit::ConcurrencyLimitLayer, load_shed::LoadShedLayer, retry::RetryLayer,
+    spawn_ready::SpawnReadyLayer,
 };
 
-use super::cases_hooks::{FORMS, block_on, denied, dropped_after, endings, every_form, json_of, settle, spec, stack, troubled, yield_false};
+use super::cases_hooks::{
+    FORMS, block_on, denied, dropped_after, endings, every_form, json_of, settle, spec, stack, troubled, yield_false,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -111,9 +115,11 @@ proptest! {
 
 #[tokio::test(start_paused = true)]
 async fn c01_a_turn_without_calls_has_no_answers_and_one_of_many_has_all() {
-    let stack = Stack::new(ServiceBuilder::new().layer(calls(BufferLayer::new(2))).concurrency_limit(128).service(every_form(|call| {
-        ToolResponse::text(call.arguments.as_json().unwrap().to_owned())
-    })));
+    let stack = stack!(
+        calls(BufferLayer::new(2)),
+        ConcurrencyLimitLayer::new(128),
+        every_form(|call| { ToolResponse::text(call.arguments.as_json().unwrap().to_owned()) })
+    );
     assert!(stack.run_calls(Vec::new()).await.is_empty());
     let many = (0..500).map(|n| ToolCall::new(FORMS[n % FORMS.len()], json!({ "n": n })).with_id(n as i64)).collect();
     let answers = Turn::new().at_once(64).run(&stack, many).await;
@@ -151,7 +157,11 @@ async fn c02_whatever_happens_to_one_call_the_others_are_answered_as_if_alone() 
             let batch = ["completes", &name, "says_error", &name, "completes_empty"];
             let calls = batch.iter().map(|name| ToolCall::new(name, json!({}))).collect();
             let outcomes: Vec<_> = Turn::new().at_once(at_once).run(&stack, calls).await.iter().map(|answer| answer.outcome()).collect();
-            assert_eq!(outcomes, [Outcome::Completed, outcome, Outcome::ToolError, outcome, Outcome::Completed], "{name}, {at_once} at once");
+            assert_eq!(
+                outcomes,
+                [Outcome::Completed, outcome, Outcome::ToolError, outcome, Outcome::Completed],
+                "{name}, {at_once} at once"
+            );
         }
     }
 }
@@ -163,7 +173,7 @@ async fn c02_siblings_that_run_at_the_same_time_finish_after_one_has_failed() {
         .tool(controlled.tool("wait"))
         .tool(sync_tool_fn("fails", || Err::<(), _>(ToolError::new("no"))))
         .tool(tool_fn("panics", || async { assert!(yield_false(), "now") }));
-    let stack = Stack::new(ServiceBuilder::new().gate("deny", |call| if call.name() == "denied" { Err(denied("deny")) } else { Ok(()) }).service(router));
+    let stack = stack!(gate("deny", |call| if call.name() == "denied" { Err(denied("deny")) } else { Ok(()) }), router);
     let calls = ["wait", "fails", "denied", "panics", "wait"].map(|name| ToolCall::new(name, json!({}))).to_vec();
     let (answers, ()) = tokio::join!(stack.run_calls(calls), async {
         for _ in 0..2 {
@@ -183,7 +193,8 @@ async fn c02_fail_fast_is_asked_for_and_still_answers_all() {
     for (tool, outcome) in endings().into_iter().filter(|(_, outcome)| outcome.is_error()) {
         let name = tool.spec().name.to_string();
         let probe = Probe::new();
-        let stack = Stack::new(ServiceBuilder::new().service(Router::new().tool(probe.tool("after")).merge(Router::new().layer(map_result("none", |_| {}))).fallback(troubled())));
+        let stack =
+            stack!(Router::new().tool(probe.tool("after")).merge(Router::new().layer(map_result("none", |_| {}))).fallback(troubled()));
         let batch = ["completes", &name, "after", "after"];
         let calls: Vec<_> = batch.iter().map(|name| ToolCall::new(name, json!({}))).collect();
         let answers = Turn::new().at_once(1).fail_fast().run(&stack, calls.clone()).await;
@@ -237,10 +248,10 @@ async fn f08_the_idle_limit_and_the_total_act_apart() {
     let limits = TimeoutLayer::new(secs(30)).idle(secs(10));
     // Seconds of work, seconds between reports, when it ends, whether it is done.
     for (work, every, end, done) in [
-        (24, 3, 24, true),   // reports in time
-        (60, 3, 30, false),  // reports in time, and for too long
+        (24, 3, 24, true),    // reports in time
+        (60, 3, 30, false),   // reports in time, and for too long
         (60, 100, 10, false), // reports never
-        (9, 100, 9, true),   // reports never, and need not
+        (9, 100, 9, true),    // reports never, and need not
         (28, 9, 28, true),
         (60, 11, 10, false), // reports too late
         (30, 3, 30, true),   // is done at the last moment
@@ -288,11 +299,10 @@ async fn f08_progress_puts_no_deadline_off() {
 #[tokio::test(start_paused = true)]
 async fn f08_the_narrower_of_two_idle_limits_counts_and_both_hear_the_progress() {
     for (outer, inner, end) in [(5, 20, 5), (20, 5, 5), (20, 20, 20)] {
-        let stack = Stack::new(
-            ServiceBuilder::new()
-                .layer(TimeoutLayer::new(secs(900)).idle(secs(outer)))
-                .layer(TimeoutLayer::new(secs(900)).idle(secs(inner)))
-                .service(Router::new().tool(worker("silent", 60, 100)).tool(worker("speaks", 60, 4))),
+        let stack = stack!(
+            TimeoutLayer::new(secs(900)).idle(secs(outer)),
+            TimeoutLayer::new(secs(900)).idle(secs(inner)),
+            Router::new().tool(worker("silent", 60, 100)).tool(worker("speaks", 60, 4))
         );
         let began = Instant::now();
         assert_eq!(stack.call_tool("silent", json!({})).await.refusal().map(Refusal::kind), Some(RefusalKind::Timeout));
@@ -304,11 +314,7 @@ async fn f08_the_narrower_of_two_idle_limits_counts_and_both_hear_the_progress()
 #[tokio::test(start_paused = true)]
 async fn f08_a_tool_whose_inner_call_makes_progress_is_not_idle() {
     let caller = tool_fn("caller", |stack: Reentry| async move { stack.call_tool("speaks", json!({})).await });
-    let stack = Stack::new(
-        ServiceBuilder::new()
-            .layer(TimeoutLayer::new(secs(90)).idle(secs(10)))
-            .service(Router::new().tool(caller).tool(worker("speaks", 60, 3))),
-    );
+    let stack = stack!(TimeoutLayer::new(secs(90)).idle(secs(10)), Router::new().tool(caller).tool(worker("speaks", 60, 3)));
     let heard = Arc::new(Mutex::new(Vec::new()));
     let progress = {
         let heard = Arc::clone(&heard);
@@ -330,7 +336,7 @@ async fn f08_a_report_after_the_end_does_nothing() {
             std::future::pending::<()>()
         })
     };
-    let stack = Stack::new(ServiceBuilder::new().layer(TimeoutLayer::new(secs(30)).idle(secs(10))).service(Router::new().tool(keeps)));
+    let stack = stack!(TimeoutLayer::new(secs(30)).idle(secs(10)), Router::new().tool(keeps));
     assert_eq!(stack.call_tool("keeps", json!({})).await.refusal().map(Refusal::kind), Some(RefusalKind::Timeout));
     let progress = kept.lock().unwrap().take().unwrap();
     progress.report(ProgressUpdate::new(f64::NAN).total(f64::INFINITY).message("late"));
@@ -382,7 +388,9 @@ fn around(name: &str, router: Router) -> Stack {
         "buffer" => stack!(calls(BufferLayer::new(8)), router),
         "spawn_ready" => stack!(spawn_ready(), ConcurrencyLimitLayer::new(8), router),
         "retry" => stack!(calls(RetryLayer::new(Once)), router),
-        _ => stack!(CatchPanicLayer::new(), calls(BufferLayer::new(8)), hour(), visible(), ConcurrencyLimitLayer::new(8), Stack::new(router)),
+        _ => {
+            stack!(CatchPanicLayer::new(), calls(BufferLayer::new(8)), hour(), visible(), ConcurrencyLimitLayer::new(8), Stack::new(router))
+        }
     }
 }
 
@@ -444,7 +452,7 @@ async fn f10_a_dropped_call_drops_its_tool_at_once_through_everything() {
 async fn f10_a_call_dropped_before_its_turn_never_begins() {
     for layers in ["limit", "buffer", "spawn_ready", "all"] {
         let controlled = Controlled::new();
-        let stack = Stack::new(ServiceBuilder::new().concurrency_limit(1).service(around(layers, waiting_everywhere(&controlled))));
+        let stack = stack!(ConcurrencyLimitLayer::new(1), around(layers, waiting_everywhere(&controlled)));
         let first = tokio::spawn(stack.call_tool("plain", json!({})));
         let held = controlled.next().await;
         // Queued behind the first one, and given up.
@@ -493,7 +501,7 @@ async fn f10_a_function_on_a_thread_hears_that_its_call_was_dropped() {
 #[tokio::test(start_paused = true)]
 async fn f10_a_timeout_and_a_fail_fast_turn_drop_what_they_stop() {
     let controlled = Controlled::new();
-    let stack = Stack::new(ServiceBuilder::new().call_timeout(SECOND).service(waiting_everywhere(&controlled)));
+    let stack = stack!(TimeoutLayer::new(SECOND), waiting_everywhere(&controlled));
     let mut all = 0;
     for (name, running) in WAITING {
         all += running;
@@ -638,9 +646,7 @@ async fn f11_no_ending_keeps_the_permit() {
 async fn f11_a_turn_dropped_at_any_of_its_polls_gives_every_permit_and_mark_back() {
     for polls in 0..60 {
         let recorder = Recorder::new();
-        let stack = Stack::new(
-            ServiceBuilder::new().layer(recorder.layer("in flight")).concurrency_limit(1).service(Router::new().tool(slow_tool("t"))),
-        );
+        let stack = stack!(recorder.layer("in flight"), ConcurrencyLimitLayer::new(1), Router::new().tool(slow_tool("t")));
         let calls = (0..4).map(|_| ToolCall::new("t", json!({}))).collect();
         let over = dropped_after(polls, stack.run_calls(calls)).await.is_some();
         assert_eq!(recorder.starts("in flight"), recorder.outcomes("in flight").len(), "after {polls} polls");
@@ -654,7 +660,11 @@ async fn f11_a_turn_dropped_at_any_of_its_polls_gives_every_permit_and_mark_back
 
 #[tokio::test(start_paused = true)]
 async fn f11_an_instance_that_is_ready_and_dropped_uncalled_gives_the_permit_back() {
-    let chain = ServiceBuilder::new().gate("see", |_| Ok(())).call_timeout(secs(900)).concurrency_limit(1).service(Router::new().tool(slow_tool("t")));
+    let chain = ServiceBuilder::new()
+        .gate("see", |_| Ok(()))
+        .call_timeout(secs(900))
+        .concurrency_limit(1)
+        .service(Router::new().tool(slow_tool("t")));
     for _ in 0..3 {
         let mut ready = chain.clone();
         ServiceExt::<ToolCall>::ready(&mut ready).await.unwrap();
@@ -677,9 +687,7 @@ async fn f13_a_tool_that_cancels_work_of_its_own_ends_itself_alone() {
     let router = Router::new()
         .tool(tool_fn("by_question_mark", move || async move { Ok::<_, ToolError>(aborts().await?) }))
         .tool(tool_fn("by_unwrap", move || async move { aborts().await.unwrap() }))
-        .tool(tool_fn("by_timeout", || async {
-            tokio::time::timeout(SECOND, std::future::pending::<()>()).await.map_err(ToolError::from)
-        }))
+        .tool(tool_fn("by_timeout", || async { tokio::time::timeout(SECOND, std::future::pending::<()>()).await.map_err(ToolError::from) }))
         .tool(tool_fn("by_token", |cancellation: Cancellation| async move {
             cancellation.cancel();
             Err::<(), _>(ToolError::new("I have cancelled myself"))
@@ -701,7 +709,7 @@ async fn f13_a_tool_that_cancels_work_of_its_own_ends_itself_alone() {
             let gone = cancellation.is_cancelled() || context.cancellation().is_some_and(Cancellation::is_cancelled);
             if gone { Err("cancelled with the other one") } else { Ok("fine") }
         }));
-    let stack = Stack::new(ServiceBuilder::new().layer(calls(BufferLayer::new(8))).concurrency_limit(4).service(router));
+    let stack = stack!(calls(BufferLayer::new(8)), ConcurrencyLimitLayer::new(4), router);
 
     let run = Cancellation::new();
     for name in ["by_question_mark", "by_unwrap", "by_timeout", "by_token", "by_token_on_a_thread", "by_refusal", "by_an_inner_call"] {
@@ -861,7 +869,10 @@ async fn h08_waiting_and_running_are_measured_apart_whatever_the_ending() {
             .tool(runs("asks", || ToolResponse::InputRequired(Box::new(InputRequired::new("s")))))
             .tool(runs("panics", || panic!("now")))
             .tool(tool_fn("times_out", std::future::pending::<()>).layer(TimeoutLayer::new(secs(2))))
-            .tool(tool_fn("fails", || async { sleep(secs(2)).await; Err::<(), _>(ToolError::new("no")) }))
+            .tool(tool_fn("fails", || async {
+                sleep(secs(2)).await;
+                Err::<(), _>(ToolError::new("no"))
+            }))
     };
     let internal = Outcome::Refused(RefusalKind::Internal);
     for (name, outcome) in [
@@ -902,7 +913,8 @@ async fn h08_a_call_given_up_is_measured_where_it_was() {
             first.await.unwrap();
             let times = times.lock().unwrap();
             assert!(times["outside"].contains(&(secs(outside), Outcome::Cancelled)), "{place}: {:?}", times["outside"]);
-            let cancelled: Vec<_> = times["inside"].iter().filter(|(_, outcome)| *outcome == Outcome::Cancelled).map(|(time, _)| *time).collect();
+            let cancelled: Vec<_> =
+                times["inside"].iter().filter(|(_, outcome)| *outcome == Outcome::Cancelled).map(|(time, _)| *time).collect();
             assert_eq!(cancelled, inside.map(secs).into_iter().collect::<Vec<_>>(), "{place}");
         }
     }
@@ -911,13 +923,12 @@ async fn h08_a_call_given_up_is_measured_where_it_was() {
 #[tokio::test(start_paused = true)]
 async fn h08_a_call_stopped_in_the_queue_is_measured_as_waiting_alone() {
     let times = Arc::default();
-    let stack = Stack::new(
-        ServiceBuilder::new()
-            .layer(PolicyLayer::new(Clock { place: "outside", times: Arc::clone(&times) }))
-            .call_timeout(secs(4))
-            .concurrency_limit(1)
-            .layer(PolicyLayer::new(Clock { place: "inside", times: Arc::clone(&times) }))
-            .service(Router::new().tool(tool_fn("holds", || sleep(secs(3)))).tool(tool_fn("never", std::future::pending::<()>))),
+    let stack = stack!(
+        PolicyLayer::new(Clock { place: "outside", times: Arc::clone(&times) }),
+        TimeoutLayer::new(secs(4)),
+        ConcurrencyLimitLayer::new(1),
+        PolicyLayer::new(Clock { place: "inside", times: Arc::clone(&times) }),
+        Router::new().tool(tool_fn("holds", || sleep(secs(3)))).tool(tool_fn("never", std::future::pending::<()>))
     );
     let first = tokio::spawn(stack.call_tool("never", json!({})));
     yield_now().await;
@@ -947,12 +958,11 @@ async fn h08_the_start_of_a_call_is_known_to_whoever_stands_within_the_limit() {
         call.context.started();
         next.run(call).await
     });
-    let stack = Stack::new(
-        ServiceBuilder::new()
-            .layer(begin)
-            .concurrency_limit(1)
-            .layer(look)
-            .service(Router::new().tool(tool_fn("holds", || sleep(secs(5)))).tool(Probe::new().tool("probe"))),
+    let stack = stack!(
+        begin,
+        ConcurrencyLimitLayer::new(1),
+        look,
+        Router::new().tool(tool_fn("holds", || sleep(secs(5)))).tool(Probe::new().tool("probe"))
     );
     let first = tokio::spawn(stack.call_tool("holds", json!({})));
     yield_now().await;
@@ -968,7 +978,7 @@ async fn h08_an_observer_that_passes_readiness_on_counts_from_the_permit() {
     let started = Arc::new(AtomicUsize::new(0));
     let observe = {
         let (times, started) = (Arc::clone(&times), Arc::clone(&started));
-        from_fn(move |call: ToolCall, next: Next<Infallible>| {
+        from_fn(move |call: ToolCall, next: Next<BoxError>| {
             let (times, started) = (Arc::clone(&times), Arc::clone(&started));
             async move {
                 started.fetch_add(1, Ordering::SeqCst);
@@ -980,10 +990,11 @@ async fn h08_an_observer_that_passes_readiness_on_counts_from_the_permit() {
         })
     };
     let recorder = Recorder::new();
-    let stack = Stack::new(
-        ServiceBuilder::new().layer(observe).layer(recorder.layer("passes readiness on")).concurrency_limit(1).service(
-            Router::new().tool(tool_fn("holds", || sleep(secs(5)))),
-        ),
+    let stack = stack!(
+        observe,
+        recorder.layer("passes readiness on"),
+        ConcurrencyLimitLayer::new(1),
+        Router::new().tool(tool_fn("holds", || sleep(secs(5))))
     );
     let first = tokio::spawn(stack.call_tool("holds", json!({})));
     yield_now().await;
