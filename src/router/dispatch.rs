@@ -55,6 +55,10 @@ fn unknown(flat: &Flat, mut call: ToolCall) -> ResponseFuture {
         if mount.registry.current().routes.contains_key(within) {
             return ResponseFuture::ready(ToolResponse::refused(Refusal::unknown_tool(call.name())));
         }
+        // A tool that is in there and not out here has too long a name out here. It is in no list, and so cannot be called.
+        if mount.registry.current().routes.contains_key(within) {
+            return ResponseFuture::ready(ToolResponse::refused(Refusal::unknown_tool(call.name())));
+        }
         // A fallback here comes before one of a router that has no names of its own to speak of.
         if mount.prefix.is_some() || flat.fallback.is_none() {
             let within = within.to_owned();
