@@ -52,6 +52,7 @@ use crate::{
     error::Refusal,
     model::{Context, ToolSpec},
     operation::{Reply, View},
+    router::Catalog,
 };
 
 /// Hides tools; see the [module](self).
@@ -103,8 +104,8 @@ impl<F> Policy for Visible<F>
 where
     F: Fn(&ToolSpec, &Context) -> bool + Send + Sync + 'static,
 {
-    /// Who asked for a list.
-    type State = Context;
+    /// Who asked for a list, and which tools there are to call.
+    type State = (Context, Catalog);
 
     const TOOL: bool = true;
 
@@ -112,19 +113,22 @@ where
         Some(Note::new("visibility").duty(Duty::Hides))
     }
 
-    fn before(&self, request: View<'_>, site: Site<'_>) -> Step<Context> {
-        match request {
-            View::Call(call) if !site.tool.is_some_and(|tool| (self.visible)(tool.spec(), &call.context)) => {
+    fn before(&self, request: View<'_>, site: Site<'_>) -> Step<Self::State> {
+        match (request, site.catalog) {
+            (View::Call(call), _) if !site.tool.is_some_and(|tool| (self.visible)(tool.spec(), &call.context)) => {
                 Step::refuse(Refusal::unknown_tool(call.name()))
             }
-            View::List(list) => Step::Continue(list.context.clone()),
+            (View::List(list), Some(catalog)) => Step::Continue((list.context.clone(), catalog.clone())),
+            // Not without knowing what to hide.
+            (View::List(_), None) => Step::refuse(Refusal::internal("there is no catalog at this place")),
             _ => Step::Pass,
         }
     }
 
-    fn after(&self, context: Context, ending: Ending<'_>) {
+    fn after(&self, (context, catalog): Self::State, ending: Ending<'_>) {
         if let Ending::Reply(Reply::List(list)) = ending {
-            list.retain(|tool| (self.visible)(tool, &context));
+            // What is asked about is the tool as it would be called: a layer within may have changed what the list shows of it.
+            list.retain(|tool| catalog.get(&tool.name).is_some_and(|tool| (self.visible)(tool.spec(), &context)));
         }
     }
 }
