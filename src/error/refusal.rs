@@ -7,7 +7,7 @@ use crate::model::ToolName;
 
 /// Why a tool did not run, or why its result is not given.
 ///
-/// Cheap to move: one pointer. `Debug` shows the source by its type's own `Debug`; `Display` is the message alone.
+/// Cheap to move: one pointer. `Debug` shows neither the source nor the challenge, only that there is one; `Display` is the message alone.
 ///
 /// ```
 /// use std::time::Duration;

@@ -1,4 +1,4 @@
-use serde::{Deserialize, Serialize};
+use super::{RawObject, raw::optional_fields};
 
 /// Hints about what a tool does, each of which may be given or not.
 ///
@@ -16,26 +16,30 @@ use serde::{Deserialize, Serialize};
 /// assert!(reader.is_read_only() && !reader.is_destructive() && reader.is_idempotent());
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolAnnotations {
     /// A name for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// It changes nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_only_hint: Option<bool>,
     /// It may destroy something. Means something only for a tool that is not read-only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destructive_hint: Option<bool>,
     /// Doing it twice with the same arguments is the same as doing it once. Means something only for a tool that is not read-only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotent_hint: Option<bool>,
     /// It reaches things outside, such as the web.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_world_hint: Option<bool>,
+    /// Fields that this crate does not know, where there are any.
+    extra: Option<Box<RawObject>>,
 }
+
+optional_fields!(ToolAnnotations {
+    title: "title",
+    read_only_hint: "readOnlyHint",
+    destructive_hint: "destructiveHint",
+    idempotent_hint: "idempotentHint",
+    open_world_hint: "openWorldHint",
+});
 
 impl ToolAnnotations {
     /// Whether nothing is said.

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::SerializeMap};
 
-use super::RawObject;
+use super::{RawObject, raw::optional_fields};
 
 /// One block of what a tool answers with.
 ///
@@ -105,20 +105,20 @@ pub struct Resource {
 }
 
 /// Whom a block is for, and how much it matters.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ContentAnnotations {
     /// Whom it is for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audience: Option<Vec<Role>>,
     /// How much it matters, from 0 to 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<f64>,
     /// When it last changed, in ISO 8601.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_modified: Option<String>,
+    /// Fields that this crate does not know, where there are any.
+    extra: Option<Box<RawObject>>,
 }
+
+optional_fields!(ContentAnnotations { audience: "audience", priority: "priority", last_modified: "lastModified" });
 
 /// Somebody in a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -1,3 +1,5 @@
+use std::fmt;
+
 use serde_json::value::RawValue;
 
 use super::RawObject;
@@ -6,7 +8,7 @@ use super::RawObject;
 /// calls again (MCP 2026-07-28, `resultType: "input_required"`).
 ///
 /// A layer that touches results lets this through as it is: it is neither a result to keep nor a failure to count.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct InputRequired {
     /// What is asked, by a key of the asker's choice: each an `elicitation/create`, `sampling/createMessage` or `roots/list` request.
@@ -31,6 +33,18 @@ impl InputRequired {
     pub fn request(mut self, key: &str, request: Box<RawValue>) -> Self {
         self.requests.insert_raw(key, request);
         self
+    }
+}
+
+impl fmt::Debug for InputRequired {
+    /// The keys only, and of the state that there is one.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InputRequired")
+            .field("requests", &self.requests)
+            .field("state", &self.state.as_ref().map(|_| ".."))
+            .field("meta", &self.meta)
+            .field("extra", &self.extra)
+            .finish()
     }
 }
 

@@ -1,6 +1,6 @@
 use std::{fmt, sync::Arc};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::SerializeMap};
 
 use super::{Context, RawObject, ToolSpec};
 use crate::error::Refusal;
@@ -33,14 +33,14 @@ impl ListTools {
 /// The tools a caller may call, ordered by name; or why they are not told.
 ///
 /// The specs are shared: a list is as cheap to clone as a pointer, and an unchanged list is the same one each time.
-#[derive(Clone, Default, Serialize, Deserialize)]
+#[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct ToolList {
     tools: Arc<[Arc<ToolSpec>]>,
     /// `_meta` of the result.
-    #[serde(rename = "_meta", default, skip_serializing_if = "RawObject::is_empty")]
     pub meta: RawObject,
-    #[serde(skip)]
+    /// Fields that this crate does not know, such as `nextCursor` and `ttlMs` of a list that came from elsewhere.
+    pub extra: RawObject,
     refusal: Option<Refusal>,
 }
 
@@ -95,6 +95,30 @@ impl ToolList {
         let mut tools: Vec<_> = self.tools.iter().map(|tool| change(Arc::clone(tool))).collect();
         tools.sort_by(|a, b| a.name.cmp(&b.name));
         self.tools = tools.into();
+    }
+}
+
+impl Serialize for ToolList {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("tools", &self.tools)?;
+        self.extra.serialize_into(&mut map)?;
+        if !self.meta.is_empty() {
+            map.serialize_entry("_meta", &self.meta)?;
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for ToolList {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut fields = RawObject::deserialize(deserializer)?;
+        Ok(Self {
+            tools: fields.require::<Vec<_>, _>("tools")?.into(),
+            meta: fields.take("_meta")?.unwrap_or_default(),
+            extra: fields,
+            refusal: None,
+        })
     }
 }
 

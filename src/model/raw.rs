@@ -115,6 +115,43 @@ impl RawObject {
     }
 }
 
+/// What is left of an object once its known fields were taken; boxed, since most objects have nothing else.
+pub(super) fn rest(fields: RawObject) -> Option<Box<RawObject>> {
+    (!fields.is_empty()).then(|| Box::new(fields))
+}
+
+/// The serde form of a type whose fields are all optional, and which keeps those that it does not know in `extra`.
+macro_rules! optional_fields {
+    ($type:ident { $($field:ident: $key:literal),* $(,)? }) => {
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                use serde::ser::SerializeMap;
+
+                let mut map = serializer.serialize_map(None)?;
+                $(if let Some(value) = &self.$field {
+                    map.serialize_entry($key, value)?;
+                })*
+                if let Some(extra) = &self.extra {
+                    extra.serialize_into(&mut map)?;
+                }
+                map.end()
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let mut fields = $crate::model::RawObject::deserialize(deserializer)?;
+                $(let $field = fields.take::<Option<_>, D::Error>($key)?.flatten();)*
+                Ok(Self { $($field,)* extra: $crate::model::raw::rest(fields) })
+            }
+        }
+    };
+}
+
+pub(super) use optional_fields;
+
+impl Eq for RawObject {}
+
 impl PartialEq for RawObject {
     /// The same fields with the same text in the same order.
     fn eq(&self, other: &Self) -> bool {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::SerializeMap}
 use serde_json::{Value, value::RawValue};
 use sha2::{Digest, Sha256};
 
-use super::{RawObject, ToolAnnotations, ToolName, strict};
+use super::{RawObject, ToolAnnotations, ToolName, raw::rest, strict};
 
 /// What a tool is: the text that a model reads and the facts that layers decide by.
 ///
@@ -42,28 +42,59 @@ pub struct ToolSpec {
 }
 
 /// A picture of a tool.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Icon {
     /// Its address, or the picture itself in a `data:` URI.
     pub src: String,
     /// Its media type.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
     /// The sizes that it is made for, such as `48x48` or `any`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sizes: Vec<String>,
     /// The background that it is made for: `light` or `dark`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub theme: Option<String>,
+    /// Fields that this crate does not know, where there are any.
+    extra: Option<Box<RawObject>>,
 }
 
 impl Icon {
     /// The picture at this address.
     #[must_use]
     pub fn new(src: impl Into<String>) -> Self {
-        Self { src: src.into(), mime_type: None, sizes: Vec::new(), theme: None }
+        Self { src: src.into(), mime_type: None, sizes: Vec::new(), theme: None, extra: None }
+    }
+}
+
+impl Serialize for Icon {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("src", &self.src)?;
+        if let Some(mime_type) = &self.mime_type {
+            map.serialize_entry("mimeType", mime_type)?;
+        }
+        if !self.sizes.is_empty() {
+            map.serialize_entry("sizes", &self.sizes)?;
+        }
+        if let Some(theme) = &self.theme {
+            map.serialize_entry("theme", theme)?;
+        }
+        if let Some(extra) = &self.extra {
+            extra.serialize_into(&mut map)?;
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Icon {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut fields = RawObject::deserialize(deserializer)?;
+        Ok(Self {
+            src: fields.require("src")?,
+            mime_type: fields.take::<Option<_>, _>("mimeType")?.flatten(),
+            sizes: fields.take("sizes")?.unwrap_or_default(),
+            theme: fields.take::<Option<_>, _>("theme")?.flatten(),
+            extra: rest(fields),
+        })
     }
 }
 
@@ -343,7 +374,7 @@ impl<'de> Deserialize<'de> for ToolSpec {
             icons: fields.take("icons")?.unwrap_or_default(),
             tags: BTreeSet::new(),
             meta: fields.take("_meta")?.unwrap_or_default(),
-            extra: (!fields.is_empty()).then(|| Box::new(fields)),
+            extra: rest(fields),
         })
     }
 }

@@ -12,9 +12,7 @@ pub(crate) fn parse(text: &str) -> serde_json::Result<Value> {
     let value = Strict.deserialize(&mut deserializer)?;
     deserializer.end()?;
     match unheld_integer(text) {
-        Some(number) => {
-            Err(Error::custom(format_args!("the integer {number} fits no 64-bit number and would be rounded; send it as a string")))
-        }
+        Some(_) => Err(Error::custom("an integer fits no 64-bit number and would be rounded; send it as a string")),
         None => Ok(value),
     }
 }

@@ -3,7 +3,7 @@ use serde::de::DeserializeOwned;
 
 use crate::{
     error::{Refusal, RefusalKind},
-    model::{Arguments, Cancellation, Context, Progress, ToolCall},
+    model::{Arguments, ArgumentsError, Cancellation, Context, Progress, ToolCall},
     stack::Reentry,
 };
 
@@ -65,13 +65,29 @@ impl<S, T: DeserializeOwned + JsonSchema> FromCall<S, via::Typed> for T {
     #[inline]
     fn from_call(call: &ToolCall, _: &S) -> Result<Self, Refusal> {
         call.arguments.deserialize().map_err(|error| {
-            Refusal::new(RefusalKind::InvalidArguments, format!("Invalid arguments for {}: {error}", call.name())).with_source(error)
+            Refusal::new(RefusalKind::InvalidArguments, format!("Invalid arguments for {}: {}", call.name(), told(&error))).with_source(error)
         })
     }
 
     fn input_schema(generator: &mut SchemaGenerator) -> Option<Schema> {
         Some(generator.root_schema_for::<T>())
     }
+}
+
+/// What is wrong with the arguments, and where, without the value that is wrong: it may be a secret, and messages end up in logs. What
+/// the type's own `Deserialize` says stands as it is.
+fn told(error: &ArgumentsError) -> String {
+    let ArgumentsError::Json(json) = error else { return error.to_string() };
+    let text = json.to_string();
+    for what in ["invalid type: ", "invalid value: ", "unknown variant "] {
+        let Some(found) = text.strip_prefix(what) else { continue };
+        // The last one, since the value may hold the same words.
+        let Some(expected) = found.rfind(", expected ") else { continue };
+        // `string "hunter2"`, "integer `5`", "map": the word tells the kind.
+        let kind = found[..expected].split(['"', '`']).next().unwrap_or_default();
+        return format!("{}{}", format!("{what}{kind}").trim_end(), &found[expected..]);
+    }
+    text
 }
 
 impl<S: Clone> FromCall<S, via::State> for State<S> {
