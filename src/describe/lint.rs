@@ -86,8 +86,7 @@ fn may_fail(note: &Note) -> bool {
 
 /// Whether a layer runs code of its user.
 fn may_panic(note: &Note) -> bool {
-    let duties =
-        [Duty::Answers, Duty::ChangesLists, Duty::ChangesResults, Duty::Decides, Duty::Hides, Duty::Repeats, Duty::Rewrites, Duty::Waits];
+    let duties = [Duty::Answers, Duty::ChangesResults, Duty::Decides, Duty::Hides, Duty::Repeats, Duty::Rewrites, Duty::Waits];
     duties.into_iter().any(|duty| note.has(duty))
 }
 
@@ -118,14 +117,6 @@ const PAIRS: &[Pair] = &[
         inner: |note| note.has(Duty::Hides),
         why: "a hidden tool is refused with a reason, which tells that it exists.",
         help: "Put visibility outside what decides.",
-        ..Pair::NONE
-    },
-    Pair {
-        rule: "list-before-visibility",
-        outer: |note| note.has(Duty::Hides),
-        inner: |note| note.has(Duty::ChangesLists),
-        why: "lists are judged as the inner layer changed them and calls are not, so the two may disagree.",
-        help: "Put what changes lists outside visibility.",
         ..Pair::NONE
     },
     Pair {

@@ -43,9 +43,7 @@ pub enum Duty {
     CatchesErrors,
     /// Turns panics into refusals.
     CatchesPanics,
-    /// Changes which tools a list shows, or how.
-    ChangesLists,
-    /// Changes what the model reads of a result.
+    /// Changes what the model reads.
     ChangesResults,
     /// Decides whether the tool runs.
     Decides,

@@ -15,3 +15,5 @@ mod order;
 mod peer_faults;
 mod pitfalls;
 mod router;
+mod stack;
+mod tools;

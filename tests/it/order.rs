@@ -412,7 +412,7 @@ async fn who_stands_within_a_layer_that_changes_results_sees_them_unchanged() {
 }
 
 #[tokio::test]
-async fn lists_and_calls_agree_on_what_is_hidden() {
+async fn lists_and_calls_agree_on_what_is_hidden_in_either_order() {
     let untag = || {
         map_list("untag", |list, _| {
             list.map(|tool| {
@@ -423,14 +423,12 @@ async fn lists_and_calls_agree_on_what_is_hidden() {
         })
     };
     let visible = || VisibilityLayer::new(|tool, _| !tool.has_tag("admin"));
-    let (right, swapped) = orders!(untag(), visible(), Router::new().tool(sync_tool_fn("reset", || "done").tag("admin")));
-    assert_eq!(broken(&right).await, [""; 0]);
-    assert_eq!(broken(&swapped).await, ["list-before-visibility"]);
-
-    assert_eq!(right.list_tools().await.names().count(), 0);
-    assert_eq!(swapped.list_tools().await.names().collect::<Vec<_>>(), ["reset"], "the list shows it");
-    for stack in [right.into_stack(), swapped.into_stack()] {
-        assert_eq!(kind(&stack.call_tool("reset", ()).await), Some(RefusalKind::UnknownTool), "and the call does not know it");
+    let (one, other) = orders!(untag(), visible(), Router::new().tool(sync_tool_fn("reset", || "done").tag("admin")));
+    for stack in [one.into_stack(), other.into_stack()] {
+        assert_eq!(broken(&stack).await, [""; 0]);
+        // Visibility is decided by the tool as it would be called, whatever a list says of it.
+        assert_eq!(stack.list_tools().await.names().count(), 0);
+        assert_eq!(kind(&stack.call_tool("reset", ()).await), Some(RefusalKind::UnknownTool));
     }
 }
 
