@@ -719,7 +719,7 @@ async fn each_sort_of_broken_arguments_is_told_to_the_model() {
         (r#"{"a":NaN}"#, "expected value"),
         (r#"{"a":Infinity}"#, "expected value"),
         (r#"{"a":1e400}"#, "out of range"),
-        (r#"{"a":"\ud800"}"#, "surrogate"),
+        (r#"{"a":"\ud800"}"#, "hex escape"),
         (r#"{"a":"\ud800\ud800"}"#, "surrogate"),
         (r#"{"a":1}x"#, "trailing"),
         (r#"{'a':1}"#, "key must be a string"),
