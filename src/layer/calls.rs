@@ -48,6 +48,7 @@ use std::{
     any::type_name,
     fmt,
     marker::PhantomData,
+    pin::Pin,
     sync::Arc,
     task::{Context, Poll},
 };
@@ -174,28 +175,46 @@ where
 impl<S, EL, ED> Service<ListTools> for Calls<S, EL, ED> {
     type Response = ToolList;
     type Error = EL;
-    type Future = BoxFuture<'static, Result<ToolList, EL>>;
+    type Future = ResponseFuture<ToolList, EL>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), EL>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, list: ListTools) -> Self::Future {
-        self.beside.list(list)
+        ResponseFuture(self.beside.list(list))
     }
 }
 
 impl<S, EL, ED> Service<Describe> for Calls<S, EL, ED> {
     type Response = Description;
     type Error = ED;
-    type Future = BoxFuture<'static, Result<Description, ED>>;
+    type Future = ResponseFuture<Description, ED>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ED>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, describe: Describe) -> Self::Future {
-        self.beside.describe(describe)
+        ResponseFuture(self.beside.describe(describe))
+    }
+}
+
+/// The response of [`Calls`] to anything but a call.
+#[must_use = "futures do nothing unless polled"]
+pub struct ResponseFuture<R, E>(BoxFuture<'static, Result<R, E>>);
+
+impl<R, E> Future for ResponseFuture<R, E> {
+    type Output = Result<R, E>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.as_mut().poll(cx)
+    }
+}
+
+impl<R, E> fmt::Debug for ResponseFuture<R, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResponseFuture").finish_non_exhaustive()
     }
 }
 

@@ -65,7 +65,8 @@ impl<S, T: DeserializeOwned + JsonSchema> FromCall<S, via::Typed> for T {
     #[inline]
     fn from_call(call: &ToolCall, _: &S) -> Result<Self, Refusal> {
         call.arguments.deserialize().map_err(|error| {
-            Refusal::new(RefusalKind::InvalidArguments, format!("Invalid arguments for {}: {}", call.name(), told(&error))).with_source(error)
+            Refusal::new(RefusalKind::InvalidArguments, format!("Invalid arguments for {}: {}", call.name(), told(&error)))
+                .with_source(error)
         })
     }
 

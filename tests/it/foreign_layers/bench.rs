@@ -323,9 +323,10 @@ impl Place {
         assert_eq!(self.work.runs(), 1, "{}", self.name);
     }
 
-    /// One call through every entry ends like this, after the tool ran so often.
+    /// One call through every entry ends like this, after the tool ran so often. Where a tool that calls the tool passes the layer too,
+    /// it does so as often for each of its own runs.
     pub(super) async fn ends(&self, arguments: &Value, outcome: Outcome, runs: usize) {
-        for entry in &self.entries {
+        for entry in self.entries_for_one() {
             let before = self.work.runs();
             let answer = self.enter(entry, arguments.clone()).await;
             assert_eq!(answer.outcome(), outcome, "{} through {}: {answer:?}", self.name, entry.0);
@@ -390,8 +391,7 @@ macro_rules! places {
             is_stack(outside.call_timeout(LONG).catch_panic().service(Router::new()));
         };
         let work = [(); 4].map(|()| Work::new());
-        let between =
-            ServiceBuilder::new().gate_async("ask", ask).call_timeout(LONG).layer($layer).map_call("keep", keep).service(ours(&work[1]));
+        let between = ServiceBuilder::new().gate_async("ask", ask).layer($layer).service(ours(&work[1]));
         let nested = Router::new().tool(work[2].tool()).layer($layer);
         let tool = work[3].tool().layer($layer);
         [

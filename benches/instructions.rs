@@ -1,0 +1,76 @@
+//! The cases that `benches/instructions` counts: `instructions CASE CALLS` makes that many calls. Without arguments it makes a few of
+//! each, and `list` names them.
+
+mod support;
+
+use std::{hint::black_box, time::Duration};
+
+use support::{Counts, NAME, TEXT, Through, add_async, add_sync, allowed, answer, bare, operate, router, six_layers};
+use toolstack::{
+    ListTools, Router, ServiceBuilderExt, ToolResponse,
+    layer::{PolicyLayer, TimeoutLayer, VisibilityLayer, after, gate, gate_tool, map_call, map_result, named},
+    middleware::{Next, from_fn},
+    stack::Stack,
+};
+use tower::{Layer, Service, ServiceBuilder, layer::util::Identity};
+
+fn calls<S>(count: u64, mut service: S)
+where
+    S: Service<toolstack::ToolCall, Response = ToolResponse, Error: std::fmt::Debug>,
+{
+    for _ in 0..count {
+        let response = answer(&mut service, black_box(TEXT));
+        black_box(&response);
+    }
+}
+
+/// Calls through one layer around a router.
+fn around<L>(count: u64, layer: L)
+where
+    L: Layer<Router, Service: Service<toolstack::ToolCall, Response = ToolResponse, Error: std::fmt::Debug>>,
+{
+    calls(count, layer.layer(router(10, add_sync)));
+}
+
+const CASES: &[(&str, fn(u64))] = &[
+    ("bare", |n| (0..n).for_each(|_| drop(black_box(bare(black_box(TEXT)))))),
+    ("dispatch_sync", |n| calls(n, router(10, add_sync))),
+    ("dispatch_async", |n| calls(n, router(10, add_async))),
+    ("dispatch_10000", |n| calls(n, router(10_000, add_sync))),
+    ("passing_named_20", |n| calls(n, twenty!(named("named", Identity::new()), router(10, add_sync)))),
+    ("passing_policy_20", |n| calls(n, twenty!(PolicyLayer::new(Through), router(10, add_sync)))),
+    ("passing_policy_20_async", |n| calls(n, twenty!(PolicyLayer::new(Through), router(10, add_async)))),
+    ("stateful", |n| around(n, PolicyLayer::new(Counts::default()))),
+    ("stateful_20", |n| calls(n, twenty!(PolicyLayer::new(Counts::default()), router(10, add_sync)))),
+    ("gate", |n| around(n, gate("gate", |call| if call.name() == NAME { Ok(()) } else { unreachable!() }))),
+    ("map_call", |n| around(n, map_call("map_call", |call| drop(black_box(call.name()))))),
+    ("map_result", |n| around(n, map_result("map_result", |result| drop(black_box(result.is_error))))),
+    ("after", |n| around(n, after("after", |ending| drop(black_box(ending.outcome()))))),
+    ("after_20", |n| calls(n, twenty!(after("after", |ending| drop(black_box(ending.outcome()))), router(10, add_sync)))),
+    ("catch_panic", |n| around(n, ServiceBuilder::new().catch_panic().into_inner())),
+    ("catch_error", |n| around(n, ServiceBuilder::new().catch_error().into_inner())),
+    ("visibility", |n| around(n, VisibilityLayer::new(|tool, _| !tool.has_tag("hidden")))),
+    ("gate_tool", |n| around(n, gate_tool("rules", allowed))),
+    ("timeout", |n| around(n, TimeoutLayer::new(Duration::from_secs(30)))),
+    ("from_fn", |n| around(n, from_fn(|call, next: Next<_>| async move { next.run(call).await }))),
+    ("stack_erased", |n| calls(n, Stack::new(router(10, add_sync)))),
+    ("six_layers_sync", |n| calls(n, six_layers(router(10, add_sync)))),
+    ("six_layers_async", |n| calls(n, six_layers(router(10, add_async)))),
+    ("list_10000", |n| {
+        let mut router = router(10_000, add_sync);
+        (0..n).for_each(|_| drop(black_box(operate(&mut router, ListTools::new))));
+    }),
+];
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["list"] => CASES.iter().for_each(|(name, _)| println!("{name}")),
+        [case, count] if !case.starts_with('-') => {
+            let (_, run) = CASES.iter().find(|(name, _)| *name == case).expect("a case of `list`");
+            run(count.parse().expect("how many calls"));
+        }
+        // `cargo bench` and `cargo test --benches` come along here.
+        _ => CASES.iter().for_each(|(_, run)| run(3)),
+    }
+}
