@@ -13,6 +13,7 @@ pub mod model;
 pub mod operation;
 pub mod router;
 pub mod run;
+pub mod select;
 mod service_ext;
 pub mod stack;
 #[cfg(feature = "testing")]

@@ -1,11 +1,1 @@
-//! All integration tests, as one binary.
-
-mod bad_input;
-mod cases_data;
-mod cases_hooks;
-mod cases_run;
-mod contract;
-mod foreign_layers;
-mod order;
-mod peer_faults;
-mod pitfalls;
+mod around;
