@@ -77,6 +77,51 @@ const PAIRS: &[Pair] = &[
         help: "Put visibility outside what decides.",
     },
     Pair {
+        rule: "ask-before-validation",
+        severity: Severity::Warning,
+        outer: |note| note.has(Duty::Asks),
+        inner: |note| note.has(Duty::Validates),
+        unless: |_| false,
+        why: "a person is asked about a call that its arguments rule out.",
+        help: "Put what checks arguments outside what asks.",
+    },
+    Pair {
+        rule: "ask-within-limit",
+        severity: Severity::Warning,
+        outer: |note| note.has(Duty::Limits),
+        inner: |note| note.has(Duty::Asks),
+        unless: |_| false,
+        why: "a call that waits for a person holds a place of the limit.",
+        help: "Put the limit inside what asks.",
+    },
+    Pair {
+        rule: "ask-within-timeout",
+        severity: Severity::Warning,
+        outer: |note| note.has(Duty::Times),
+        inner: |note| note.has(Duty::Asks),
+        unless: |_| false,
+        why: "the time that a person takes counts as the tool's.",
+        help: "Put the timeout inside what asks.",
+    },
+    Pair {
+        rule: "ask-within-repeat",
+        severity: Severity::Warning,
+        outer: |note| note.has(Duty::Repeats),
+        inner: |note| note.has(Duty::Asks),
+        unless: |_| false,
+        why: "a person is asked for each attempt.",
+        help: "Put what repeats inside what asks.",
+    },
+    Pair {
+        rule: "allow-all-outside-ask",
+        severity: Severity::Warning,
+        outer: |note| note.has(Duty::AllowsAll),
+        inner: |note| note.has(Duty::Asks) || note.has(Duty::LacksApprover),
+        unless: |_| false,
+        why: "the outer layer allows everything, which does not keep the inner one from asking: the stricter one counts.",
+        help: "Leave one of the two out.",
+    },
+    Pair {
         rule: "error-escapes",
         severity: Severity::Warning,
         outer: |note| note.is_foreign() && (note.has(Duty::Times) || note.has(Duty::Sheds) || note.has(Duty::Queues)),
@@ -114,6 +159,22 @@ const PAIRS: &[Pair] = &[
     },
 ];
 
+/// Faults of one layer, wherever it stands: what it does, the rule, why, and what to do.
+const ALONE: &[(Duty, &str, &str, &str)] = &[
+    (
+        Duty::LacksApprover,
+        "nobody-to-ask",
+        "it may have to ask a person, and knows none: such calls are refused at once.",
+        "Give it an approver, or let its rules ask for nothing.",
+    ),
+    (
+        Duty::NeverAsks,
+        "unreachable-approver",
+        "it has an approver, and no rule that asks.",
+        "Add a rule that asks, or ask about calls that no rule is about.",
+    ),
+];
+
 /// Names the faults of a stack and of its tools' own layers.
 pub(crate) fn faults(description: &Description) -> Vec<Fault> {
     let mut faults = faults_of(description.layers(), None);
@@ -149,6 +210,14 @@ fn faults_at(layers: &[Note], from: usize, tool: Option<&str>) -> Vec<Fault> {
         }
     }
     for (at, note) in layers.iter().enumerate().skip(from) {
+        faults.extend(ALONE.iter().filter(|(duty, ..)| note.has(*duty)).map(|&(_, rule, why, help)| Fault {
+            rule,
+            severity: Severity::Warning,
+            layers: vec![note.name().to_owned()],
+            tool: tool.map(str::to_owned),
+            why,
+            help,
+        }));
         let next = layers.get(at + 1);
         if note.has(Duty::Sheds) && !next.is_some_and(|next| next.has(Duty::Limits) || next.has(Duty::Queues)) {
             faults.push(Fault {

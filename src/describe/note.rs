@@ -28,8 +28,12 @@ pub struct Note {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Duty {
+    /// Decides, and always lets the tool run.
+    AllowsAll,
     /// Answers in the tool's place.
     Answers,
+    /// Waits for a person to decide.
+    Asks,
     /// Turns errors of other layers into refusals.
     CatchesErrors,
     /// Turns panics into refusals.
@@ -40,8 +44,12 @@ pub enum Duty {
     Decides,
     /// Decides which tools there are for this caller.
     Hides,
+    /// Would wait for a person to decide, and does not know whom to ask.
+    LacksApprover,
     /// Bounds how many calls run, or how often.
     Limits,
+    /// Knows whom to ask, and has no reason to.
+    NeverAsks,
     /// Queues calls for a worker that owns what is within.
     Queues,
     /// Calls more than once.
@@ -52,6 +60,8 @@ pub enum Duty {
     Sheds,
     /// Bounds how long a call takes.
     Times,
+    /// Checks the arguments of a call.
+    Validates,
 }
 
 impl Note {

@@ -40,8 +40,19 @@ fn run(route: &Route, mut call: ToolCall) -> ResponseFuture {
     if call.judged() != 0 && call.judged() != route.entry.serial() {
         return ResponseFuture::ready(changed(&call));
     }
+    if let Some(permit) = call.permit() {
+        if permit.serial() != route.entry.serial() || !permit.holds(&call) {
+            return ResponseFuture::ready(changed_since(&call));
+        }
+    }
     match &route.target {
-        Target::Handler(handler) => ResponseFuture::caught(None, || handler.call(call)),
+        Target::Handler(handler) => {
+            // A tool with layers of its own looks once more, within them.
+            if !handler.layered() {
+                call.use_permit();
+            }
+            ResponseFuture::caught(None, || handler.call(call))
+        }
         Target::Mount(mount, within) => {
             let outside = call.name().clone();
             call.set_name(within.clone());
@@ -74,6 +85,11 @@ fn unknown(flat: &Flat, mut call: ToolCall) -> ResponseFuture {
 fn changed(call: &ToolCall) -> ToolResponse {
     let message = format!("{} is not the tool that was judged for this call any more. List the tools and call again.", call.name());
     ToolResponse::refused(Refusal::new(RefusalKind::Denied, message).with_by("router"))
+}
+
+#[cold]
+fn changed_since(call: &ToolCall) -> ToolResponse {
+    ToolResponse::refused(crate::model::permit::changed(call.name()))
 }
 
 impl ResponseFuture {

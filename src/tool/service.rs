@@ -15,7 +15,7 @@ use super::{Handler, Source, ToolEntry, ToolFuture};
 use crate::{
     describe::{Describe, Description, Note, ToolNote},
     error::{BoxError, refusal_of},
-    model::{ListTools, ToolCall, ToolList, ToolResponse, ToolSpec},
+    model::{ListTools, ToolCall, ToolList, ToolResponse, ToolSpec, permit},
     router::Catalog,
 };
 
@@ -70,7 +70,13 @@ impl<H: Handler> Service<ToolCall> for ToolService<H> {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, call: ToolCall) -> ResponseFuture {
+    fn call(&mut self, mut call: ToolCall) -> ResponseFuture {
+        if call.permit().is_some_and(|permit| !permit.holds(&call)) {
+            return ResponseFuture(ToolFuture::ready(ToolResponse::refused(permit::changed(call.name()))));
+        }
+        if !self.shared.handler.layered() {
+            call.use_permit();
+        }
         ResponseFuture(self.shared.handler.call(call))
     }
 }
@@ -108,12 +114,13 @@ impl<H: Handler> Service<Describe> for ToolService<H> {
 /// The handler of a tool that a service answers: drives its readiness within the call, and turns its errors into refusals.
 pub struct FromService<S> {
     service: S,
+    layered: bool,
     describe: fn(&S) -> BoxFuture<'static, Vec<Note>>,
 }
 
 impl<S> FromService<S> {
     pub(crate) fn new(service: S) -> Self {
-        Self { service, describe: |_| Box::pin(async { Vec::new() }) }
+        Self { service, layered: false, describe: |_| Box::pin(async { Vec::new() }) }
     }
 
     pub(super) fn described(service: S) -> Self
@@ -128,7 +135,7 @@ impl<S> FromService<S> {
                 description.with_foreign(std::any::type_name::<S>()).into_layers()
             })
         };
-        Self { service, describe }
+        Self { service, layered: true, describe }
     }
 }
 
@@ -148,6 +155,10 @@ where
         })
     }
 
+    fn layered(&self) -> bool {
+        self.layered
+    }
+
     fn layers(&self) -> BoxFuture<'static, Vec<Note>> {
         (self.describe)(&self.service)
     }
@@ -155,7 +166,7 @@ where
 
 impl<S: Clone> Clone for FromService<S> {
     fn clone(&self) -> Self {
-        Self { service: self.service.clone(), describe: self.describe }
+        Self { service: self.service.clone(), layered: self.layered, describe: self.describe }
     }
 }
 
