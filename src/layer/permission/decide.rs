@@ -153,7 +153,10 @@ impl Permission {
             }
         }
         let mut explanation = judge.explain(tool, call);
-        explanation.effect = ruling.effect;
+        if let Some(opinion) = &ruling.engine {
+            explanation.effect = opinion.effect;
+            explanation.engine = Some(opinion.reason.clone().unwrap_or_else(|| "it gives no reason".to_owned()));
+        }
         let request = ApprovalRequest { call: call.clone(), tool: Arc::clone(tool), explanation, may_remember: remember };
         let approver = self.approver.load_full();
         match (approver, &self.reentry) {

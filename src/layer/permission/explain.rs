@@ -17,6 +17,9 @@ pub struct Explanation {
     pub effect: Effect,
     /// What is done with calls that no rule is about.
     pub unmatched: Effect,
+    /// What the policy engine says, where it is asked and is stricter than the rules.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engine: Option<String>,
     /// The rules.
     pub rules: Vec<Considered>,
 }
@@ -62,7 +65,7 @@ pub enum Standing {
 
 impl Explanation {
     pub(super) fn new(tool: &ToolName, effect: Effect, unmatched: Effect) -> Self {
-        Self { tool: tool.to_string(), effect, unmatched, rules: Vec::new() }
+        Self { tool: tool.to_string(), effect, unmatched, engine: None, rules: Vec::new() }
     }
 
     pub(super) fn push(&mut self, rule: &Rule, standing: Standing, told: bool, unknown: impl FnOnce() -> Vec<String>) {
@@ -85,10 +88,16 @@ impl Explanation {
     /// Why, in one line, for a person.
     #[must_use]
     pub fn why(&self) -> String {
-        match self.decides() {
-            None => "no rule allows it".to_owned(),
-            Some(Considered { rule, reason: None, .. }) => format!("the rule `{rule}`"),
-            Some(Considered { rule, reason: Some(reason), .. }) => format!("the rule `{rule}`: {reason}"),
+        let verb = match self.effect {
+            Effect::Allow => "allows it",
+            Effect::Ask => "asks",
+            Effect::Deny => "denies it",
+        };
+        match (&self.engine, self.decides()) {
+            (Some(reason), _) => format!("the policy engine {verb}: {reason}"),
+            (None, None) => "no rule is about it".to_owned(),
+            (None, Some(Considered { rule, reason: None, .. })) => format!("the rule `{rule}` {verb}"),
+            (None, Some(Considered { rule, reason: Some(reason), .. })) => format!("the rule `{rule}` {verb}: {reason}"),
         }
     }
 }

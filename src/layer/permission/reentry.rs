@@ -104,7 +104,7 @@ impl Reentry {
         };
         let id = unguessable().map_err(|error| refusals::broken(name, "asking for approval failed", error.into()))?;
         let message = format!(
-            "Run `{name}` with {}? Asked because of {}.",
+            "Run `{name}` with {}? Asked because {}.",
             show::arguments(&call.arguments),
             show::text(&request.explanation.why(), 400)
         );
