@@ -277,7 +277,7 @@ where
     }
 
     fn call(&mut self, mut describe: Describe) -> S::Future {
-        describe.note::<Self, S>(Note::new(self.name));
+        describe.note::<Self, S>(Note::new(self.name).ready_at_once(true));
         self.inner.call(describe)
     }
 }

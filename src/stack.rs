@@ -92,6 +92,11 @@ pub(crate) trait Erased: Send + Sync {
     fn call(&self, call: ToolCall) -> ToolFuture;
     fn list(&self, list: ListTools) -> BoxFuture<'static, ToolList>;
     fn describe(&self, describe: Describe) -> BoxFuture<'static, Description>;
+
+    /// Its type, which names the layers of other crates in it.
+    fn type_name(&self) -> &'static str {
+        type_name::<Self>()
+    }
 }
 
 pub(crate) struct Closed<S>(pub(crate) S);

@@ -11,9 +11,9 @@
 //! The tools see nothing outside of the directory. The script writes one file below it, and removes it in the end; a call that is read
 //! from the lines may write what it likes.
 
-mod confined;
-mod lines;
-mod script;
+pub(crate) mod confined;
+pub(crate) mod lines;
+pub(crate) mod script;
 mod table;
 mod tools;
 mod walk;

@@ -51,133 +51,246 @@ struct Pair {
     severity: Severity,
     outer: fn(&Note) -> bool,
     inner: fn(&Note) -> bool,
+    /// What else has to hold of the two.
+    both: fn(&Note, &Note) -> bool,
     /// What, standing between the two, makes it right again.
-    unless: fn(&Note) -> bool,
+    unless_between: fn(&Note) -> bool,
+    /// What, standing outside both, makes it right again.
+    unless_outside: fn(&Note) -> bool,
+    /// Whether it holds too for a layer of the stack and one of a tool's own, which the stack drives to ready within the call.
+    across: bool,
     why: &'static str,
     help: &'static str,
+}
+
+impl Pair {
+    const NONE: Self = Self {
+        rule: "",
+        severity: Severity::Warning,
+        outer: |_| false,
+        inner: |_| false,
+        both: |_, _| true,
+        unless_between: |_| false,
+        unless_outside: |_| false,
+        across: true,
+        why: "",
+        help: "",
+    };
+}
+
+/// Whether a layer of another crate may fail with an error.
+fn may_fail(note: &Note) -> bool {
+    let duties = [Duty::Times, Duty::Sheds, Duty::Queues, Duty::Decides];
+    note.is_foreign() && duties.into_iter().any(|duty| note.has(duty))
+}
+
+/// Whether a layer runs code of its user.
+fn may_panic(note: &Note) -> bool {
+    let duties =
+        [Duty::Answers, Duty::ChangesLists, Duty::ChangesResults, Duty::Decides, Duty::Hides, Duty::Repeats, Duty::Rewrites, Duty::Waits];
+    duties.into_iter().any(|duty| note.has(duty))
 }
 
 const PAIRS: &[Pair] = &[
     Pair {
         rule: "rewrite-after-decision",
         severity: Severity::Error,
-        outer: |note| note.has(Duty::Decides) || note.has(Duty::Hides),
+        // Visibility judges the name alone, and the router runs no other tool than the one that it judged.
+        outer: |note| note.has(Duty::Decides),
         inner: |note| note.has(Duty::Rewrites),
-        unless: |_| false,
         why: "the call is changed after it was judged, so what runs is not what was allowed.",
         help: "Put what changes calls outside what judges them.",
+        ..Pair::NONE
+    },
+    Pair {
+        rule: "answer-before-decision",
+        severity: Severity::Error,
+        outer: |note| note.has(Duty::Answers),
+        inner: |note| note.has(Duty::Decides) || note.has(Duty::Hides),
+        why: "what the outer layer answers in the tool's place, the inner one is not asked about.",
+        help: "Put what answers in the tool's place inside what decides.",
+        ..Pair::NONE
     },
     Pair {
         rule: "decision-before-visibility",
         severity: Severity::Error,
         outer: |note| note.has(Duty::Decides) && !note.is_foreign(),
         inner: |note| note.has(Duty::Hides),
-        unless: |_| false,
         why: "a hidden tool is refused with a reason, which tells that it exists.",
         help: "Put visibility outside what decides.",
+        ..Pair::NONE
+    },
+    Pair {
+        rule: "list-before-visibility",
+        outer: |note| note.has(Duty::Hides),
+        inner: |note| note.has(Duty::ChangesLists),
+        why: "lists are judged as the inner layer changed them and calls are not, so the two may disagree.",
+        help: "Put what changes lists outside visibility.",
+        ..Pair::NONE
     },
     Pair {
         rule: "ask-before-validation",
-        severity: Severity::Warning,
         outer: |note| note.has(Duty::Asks),
         inner: |note| note.has(Duty::Validates),
-        unless: |_| false,
-        why: "a person is asked about a call that its arguments rule out.",
-        help: "Put what checks arguments outside what asks.",
-    },
-    Pair {
-        rule: "ask-within-limit",
-        severity: Severity::Warning,
-        outer: |note| note.has(Duty::Limits),
-        inner: |note| note.has(Duty::Asks),
-        unless: |_| false,
-        why: "a call that waits for a person holds a place of the limit.",
-        help: "Put the limit inside what asks.",
-    },
-    Pair {
-        rule: "ask-within-timeout",
-        severity: Severity::Warning,
-        outer: |note| note.has(Duty::Times),
-        inner: |note| note.has(Duty::Asks),
-        unless: |_| false,
-        why: "the time that a person takes counts as the tool's.",
-        help: "Put the timeout inside what asks.",
-    },
-    Pair {
-        rule: "ask-within-repeat",
-        severity: Severity::Warning,
-        outer: |note| note.has(Duty::Repeats),
-        inner: |note| note.has(Duty::Asks),
-        unless: |_| false,
-        why: "a person is asked for each attempt.",
-        help: "Put what repeats inside what asks.",
+        unless_between: |note| note.has(Duty::Rewrites),
+        why: "a person is asked about calls that cannot run.",
+        help: "Put validation outside what asks.",
+        ..Pair::NONE
     },
     Pair {
         rule: "allow-all-outside-ask",
-        severity: Severity::Warning,
         outer: |note| note.has(Duty::AllowsAll),
         inner: |note| note.has(Duty::Asks) || note.has(Duty::LacksApprover),
-        unless: |_| false,
         why: "the outer layer allows everything, which does not keep the inner one from asking: the stricter one counts.",
         help: "Leave one of the two out.",
+        ..Pair::NONE
     },
     Pair {
         rule: "error-escapes",
-        severity: Severity::Warning,
-        outer: |note| note.is_foreign() && (note.has(Duty::Times) || note.has(Duty::Sheds) || note.has(Duty::Queues)),
+        outer: may_fail,
         inner: |note| note.has(Duty::CatchesErrors),
-        unless: |_| false,
+        unless_outside: |note| note.has(Duty::CatchesErrors),
+        across: false,
         why: "the outer layer fails with an error, which the inner one cannot catch.",
         help: "Put catch_error outside every layer that may fail.",
+        ..Pair::NONE
     },
     Pair {
         rule: "panic-escapes",
-        severity: Severity::Warning,
-        outer: |note| !note.is_foreign() && !note.duties().is_empty(),
+        outer: may_panic,
         inner: |note| note.has(Duty::CatchesPanics),
-        unless: |note| note.has(Duty::Queues),
+        unless_between: |note| note.has(Duty::Queues),
+        unless_outside: |note| note.has(Duty::CatchesPanics),
+        across: false,
         why: "a panic of the outer layer passes by the inner one.",
         help: "Put catch_panic outermost.",
+        ..Pair::NONE
     },
     Pair {
         rule: "timeout-without-queue",
-        severity: Severity::Warning,
         outer: |note| note.is_foreign() && note.has(Duty::Times),
         inner: |note| note.has(Duty::Limits),
-        unless: |note| note.has(Duty::Sheds) || note.has(Duty::Queues),
+        unless_between: |note| note.has(Duty::Sheds) || note.has(Duty::Queues) || note.is_ready_at_once() == Some(true),
+        unless_outside: |note| note.has(Duty::Sheds) || (note.has(Duty::Times) && !note.is_foreign()),
+        across: false,
         why: "tower's timeout starts once a permit is there, so the wait for one has no bound.",
         help: "Use toolstack's timeout, which counts the wait, or put load_shed between the two.",
+        ..Pair::NONE
+    },
+    Pair {
+        rule: "limit-before-timeout",
+        outer: |note| note.has(Duty::Limits),
+        inner: |note| note.has(Duty::Times),
+        unless_outside: |note| note.has(Duty::Times) || note.has(Duty::Sheds),
+        across: false,
+        why: "the timeout starts once the limit lets the call in, so the wait for that has no bound.",
+        help: "Put the timeout outside the limit, or load_shed directly outside the limit.",
+        ..Pair::NONE
+    },
+    Pair {
+        rule: "timeout-never-reached",
+        outer: |note| note.latest_end().is_some(),
+        inner: |note| note.earliest_end().is_some(),
+        both: |outer, inner| inner.earliest_end() > outer.latest_end(),
+        why: "the outer timeout ends a call before the inner one could.",
+        help: "Give the outer timeout more time than the inner one.",
+        ..Pair::NONE
+    },
+    Pair {
+        rule: "wait-on-the-clock",
+        outer: |note| note.has(Duty::Times),
+        inner: |note| note.has(Duty::Waits),
+        why: "the time that the inner layer waits, for a person perhaps, counts as the tool's.",
+        help: "Put the timeout inside what waits.",
+        ..Pair::NONE
+    },
+    Pair {
+        rule: "wait-within-limit",
+        outer: |note| note.has(Duty::Limits),
+        inner: |note| note.has(Duty::Waits),
+        why: "a call that only waits, for a person perhaps, takes up room under the outer limit.",
+        help: "Put the limit inside what waits.",
+        ..Pair::NONE
+    },
+    Pair {
+        rule: "wait-repeated",
+        outer: |note| note.has(Duty::Repeats),
+        inner: |note| note.has(Duty::Waits),
+        why: "each attempt waits, and asks again where it asks a person.",
+        help: "Put the retry inside what waits.",
+        ..Pair::NONE
     },
     Pair {
         rule: "results-before-retry",
-        severity: Severity::Warning,
         outer: |note| note.has(Duty::Repeats),
         inner: |note| note.has(Duty::CatchesErrors),
-        unless: |_| false,
+        unless_between: |note| may_fail(note) || (note.is_foreign() && note.duties().is_empty()),
+        across: false,
         why: "what is within never fails, so there is nothing to repeat.",
         help: "Put catch_error outside the retry.",
+        ..Pair::NONE
     },
 ];
 
-/// Faults of one layer, wherever it stands: what it does, the rule, why, and what to do.
-const ALONE: &[(Duty, &str, &str, &str)] = &[
-    (
-        Duty::LacksApprover,
-        "nobody-to-ask",
-        "it may have to ask a person, and knows none: such calls are refused at once.",
-        "Give it an approver, or let its rules ask for nothing.",
-    ),
-    (
-        Duty::NeverAsks,
-        "unreachable-approver",
-        "it has an approver, and no rule that asks.",
-        "Add a rule that asks, or ask about calls that no rule is about.",
-    ),
+/// A rule about one layer and what stands within it.
+struct Single {
+    rule: &'static str,
+    duty: Duty,
+    /// Whether it is broken by what stands within, outermost first.
+    broken: fn(&[Note]) -> bool,
+    why: &'static str,
+    help: &'static str,
+}
+
+const SINGLES: &[Single] = &[
+    Single {
+        rule: "shed-of-nothing",
+        duty: Duty::Sheds,
+        broken: |within| {
+            for note in within {
+                match note.is_ready_at_once() {
+                    _ if note.has(Duty::Limits) || note.has(Duty::Queues) => return false,
+                    Some(false) => {}
+                    Some(true) => return true,
+                    // Nobody knows.
+                    None => return false,
+                }
+            }
+            true
+        },
+        why: "load is shed when what stands within is not ready, and what stands there always is.",
+        help: "Put load_shed directly outside the limit that it watches.",
+    },
+    Single {
+        rule: "panic-ends-queue",
+        duty: Duty::Queues,
+        broken: |within| {
+            let harmless = [Duty::Times, Duty::Limits, Duty::Sheds, Duty::Queues, Duty::CatchesErrors];
+            let next = within.iter().find(|note| !harmless.into_iter().any(|duty| note.has(duty)));
+            next.is_some_and(|note| !note.has(Duty::CatchesPanics))
+        },
+        why: "a panic of a layer within, in `call`, ends the worker and with it every later call.",
+        help: "Put catch_panic directly inside the buffer.",
+    },
+    Single {
+        rule: "nobody-to-ask",
+        duty: Duty::LacksApprover,
+        broken: |_| true,
+        why: "it may have to ask a person, and knows none: such calls are refused at once.",
+        help: "Give it an approver, or let its rules ask for nothing.",
+    },
+    Single {
+        rule: "unreachable-approver",
+        duty: Duty::NeverAsks,
+        broken: |_| true,
+        why: "it has an approver, and no rule that asks.",
+        help: "Add a rule that asks, or ask about calls that no rule is about.",
+    },
 ];
 
 /// Names the faults of a stack and of its tools' own layers.
 pub(crate) fn faults(description: &Description) -> Vec<Fault> {
-    let mut faults = faults_of(description.layers(), None);
+    let mut faults = faults_at(description.layers(), 0, None);
     for tool in description.tools() {
         let around = description.layers().len();
         let all: Vec<Note> = description.layers().iter().chain(&tool.layers).cloned().collect();
@@ -187,17 +300,19 @@ pub(crate) fn faults(description: &Description) -> Vec<Fault> {
     faults
 }
 
-fn faults_of(layers: &[Note], tool: Option<&str>) -> Vec<Fault> {
-    faults_at(layers, 0, tool)
-}
-
 /// The faults whose inner layer stands at `from` or further in.
 fn faults_at(layers: &[Note], from: usize, tool: Option<&str>) -> Vec<Fault> {
     let mut faults = Vec::new();
     for pair in PAIRS {
         for (at, inner) in layers.iter().enumerate().skip(from).filter(|(_, note)| (pair.inner)(note)) {
-            let outer = layers[..at].iter().rposition(|note| (pair.outer)(note));
-            if let Some(outer) = outer.filter(|outer| !layers[outer + 1..at].iter().any(pair.unless)) {
+            let first = if pair.across { 0 } else { from };
+            let outer = (first..at).rev().find(|&outer| {
+                (pair.outer)(&layers[outer])
+                    && (pair.both)(&layers[outer], inner)
+                    && !layers[outer + 1..at].iter().any(pair.unless_between)
+                    && !layers[..outer].iter().any(pair.unless_outside)
+            });
+            if let Some(outer) = outer {
                 faults.push(Fault {
                     rule: pair.rule,
                     severity: pair.severity,
@@ -209,36 +324,18 @@ fn faults_at(layers: &[Note], from: usize, tool: Option<&str>) -> Vec<Fault> {
             }
         }
     }
-    for (at, note) in layers.iter().enumerate().skip(from) {
-        faults.extend(ALONE.iter().filter(|(duty, ..)| note.has(*duty)).map(|&(_, rule, why, help)| Fault {
-            rule,
-            severity: Severity::Warning,
-            layers: vec![note.name().to_owned()],
-            tool: tool.map(str::to_owned),
-            why,
-            help,
-        }));
-        let next = layers.get(at + 1);
-        if note.has(Duty::Sheds) && !next.is_some_and(|next| next.has(Duty::Limits) || next.has(Duty::Queues)) {
-            faults.push(Fault {
-                rule: "shed-of-nothing",
-                severity: Severity::Warning,
-                layers: vec![note.name().to_owned()],
-                tool: tool.map(str::to_owned),
-                why: "load is shed when what stands directly within is not ready, and nothing there ever is not.",
-                help: "Put load_shed directly outside the limit that it watches.",
-            });
-        }
-        let guarded = next.is_none_or(|next| next.has(Duty::CatchesPanics));
-        if note.has(Duty::Queues) && !guarded {
-            faults.push(Fault {
-                rule: "panic-ends-queue",
-                severity: Severity::Warning,
-                layers: vec![note.name().to_owned()],
-                tool: tool.map(str::to_owned),
-                why: "a panic of a layer within, in `call`, ends the worker and with it every later call.",
-                help: "Put catch_panic directly inside the buffer.",
-            });
+    for single in SINGLES {
+        for (at, note) in layers.iter().enumerate().skip(from) {
+            if note.has(single.duty) && (single.broken)(&layers[at + 1..]) {
+                faults.push(Fault {
+                    rule: single.rule,
+                    severity: Severity::Warning,
+                    layers: vec![note.name().to_owned()],
+                    tool: tool.map(str::to_owned),
+                    why: single.why,
+                    help: single.help,
+                });
+            }
         }
     }
     faults

@@ -1,4 +1,4 @@
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, time::Duration};
 
 use serde::Serialize;
 
@@ -17,6 +17,15 @@ pub struct Note {
     duties: Vec<Duty>,
     settings: Vec<(Cow<'static, str>, String)>,
     foreign: bool,
+    /// How many layers of other crates, directly within, this is the label of.
+    #[serde(skip)]
+    labels: usize,
+    /// Whether the layer is ready whatever is within; `None` if that is not known.
+    #[serde(skip)]
+    ready_at_once: Option<bool>,
+    /// After how long it ends a call in any case, and at the earliest.
+    #[serde(skip)]
+    ends: (Option<Duration>, Option<Duration>),
     #[serde(skip)]
     this: &'static str,
     #[serde(skip)]
@@ -32,19 +41,21 @@ pub enum Duty {
     AllowsAll,
     /// Answers in the tool's place.
     Answers,
-    /// Waits for a person to decide.
+    /// Asks a person.
     Asks,
     /// Turns errors of other layers into refusals.
     CatchesErrors,
     /// Turns panics into refusals.
     CatchesPanics,
-    /// Changes what the model reads.
+    /// Changes which tools a list shows, or how.
+    ChangesLists,
+    /// Changes what the model reads of a result.
     ChangesResults,
     /// Decides whether the tool runs.
     Decides,
     /// Decides which tools there are for this caller.
     Hides,
-    /// Would wait for a person to decide, and does not know whom to ask.
+    /// Would ask a person, and does not know whom.
     LacksApprover,
     /// Bounds how many calls run, or how often.
     Limits,
@@ -60,20 +71,50 @@ pub enum Duty {
     Sheds,
     /// Bounds how long a call takes.
     Times,
-    /// Checks the arguments of a call.
+    /// Checks arguments, by rules that need nobody.
     Validates,
+    /// Takes its time to decide, as whatever asks a person does.
+    Waits,
 }
 
 impl Note {
     /// A layer of this name.
     #[must_use]
     pub fn new(name: impl Into<Cow<'static, str>>) -> Self {
-        Self { name: name.into(), duties: Vec::new(), settings: Vec::new(), foreign: false, this: "", inner: "" }
+        Self {
+            name: name.into(),
+            duties: Vec::new(),
+            settings: Vec::new(),
+            foreign: false,
+            labels: 0,
+            ready_at_once: None,
+            ends: (None, None),
+            this: "",
+            inner: "",
+        }
     }
 
     /// A layer of another crate.
     pub(crate) fn foreign(name: impl Into<Cow<'static, str>>) -> Self {
         Self { foreign: true, ..Self::new(name) }
+    }
+
+    /// Says that this is the label of so many layers of other crates, directly within.
+    pub(crate) fn labelling(mut self, layers: usize) -> Self {
+        self.labels = layers;
+        self
+    }
+
+    /// Says that the layer is ready whatever is within, or as ready as that is.
+    pub(crate) fn ready_at_once(mut self, at_once: bool) -> Self {
+        self.ready_at_once = Some(at_once);
+        self
+    }
+
+    /// Says after how long the layer ends a call in any case, and at the earliest.
+    pub(crate) fn ends(mut self, latest: Option<Duration>, earliest: Option<Duration>) -> Self {
+        self.ends = (latest, earliest);
+        self
     }
 
     /// Adds what the layer does to calls.
@@ -125,6 +166,22 @@ impl Note {
     #[must_use]
     pub fn is_foreign(&self) -> bool {
         self.foreign
+    }
+
+    pub(crate) fn is_ready_at_once(&self) -> Option<bool> {
+        self.ready_at_once
+    }
+
+    pub(crate) fn latest_end(&self) -> Option<Duration> {
+        self.ends.0
+    }
+
+    pub(crate) fn earliest_end(&self) -> Option<Duration> {
+        self.ends.1
+    }
+
+    pub(crate) fn labels(&self) -> usize {
+        self.labels
     }
 
     pub(crate) fn this(&self) -> &'static str {

@@ -153,6 +153,9 @@ impl Challenge {
     }
 }
 
+/// How the answer for a tool that is not there begins.
+const UNKNOWN_TOOL: &str = "Unknown tool: ";
+
 impl Refusal {
     /// A refusal with a message for the model. Until [`with_by`](Self::with_by) says who refuses, it is `"tool"`.
     #[must_use]
@@ -163,7 +166,12 @@ impl Refusal {
     /// The answer for a tool that is not there, and for one that is hidden: the two are the same, so that asking tells nothing.
     #[must_use]
     pub fn unknown_tool(name: &ToolName) -> Self {
-        Self::new(RefusalKind::UnknownTool, format!("Unknown tool: {name}")).with_by("router")
+        Self::new(RefusalKind::UnknownTool, format!("{UNKNOWN_TOOL}{name}")).with_by("router")
+    }
+
+    /// Whether this is the answer for a tool that is not there, of a name of which `named` holds.
+    pub(crate) fn is_unknown_tool(&self, named: impl FnOnce(&str) -> bool) -> bool {
+        self.kind() == RefusalKind::UnknownTool && self.by() == "router" && self.message().strip_prefix(UNKNOWN_TOOL).is_some_and(named)
     }
 
     /// The answer when a part on this side is broken. The model reads a fixed text; `source` is for the operator.

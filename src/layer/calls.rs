@@ -40,6 +40,7 @@
 //! As the layer within has it. Tower's buffer gives up a call whose future is dropped.
 
 use std::{
+    any::type_name,
     fmt,
     task::{Context, Poll},
 };
@@ -49,7 +50,7 @@ use tower_service::Service;
 
 use super::named::foreign_note;
 use crate::{
-    describe::Describe,
+    describe::{Describe, Note},
     model::{ListTools, ToolCall},
     operation::Operation,
 };
@@ -134,7 +135,12 @@ where
     }
 
     fn call(&mut self, mut describe: Describe) -> S::Future {
-        for (i, note) in foreign_note::<C, S>().into_iter().enumerate() {
+        let mut notes = foreign_note::<C, S>();
+        if notes.is_empty() && type_name::<C>() != type_name::<S>() {
+            // The types do not tell what it is; that there is something, they do.
+            notes.push(Note::foreign("calls"));
+        }
+        for (i, note) in notes.into_iter().enumerate() {
             // Only the first stands where the types say; the others are within it.
             if i == 0 { describe.note::<Self, S>(note) } else { describe.note::<S, S>(note) }
         }
@@ -144,6 +150,6 @@ where
 
 impl<S: fmt::Debug, C> fmt::Debug for Calls<S, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Calls").field("calls", &std::any::type_name::<C>()).field("inner", &self.inner).finish()
+        f.debug_struct("Calls").field("calls", &type_name::<C>()).field("inner", &self.inner).finish()
     }
 }

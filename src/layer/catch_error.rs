@@ -152,7 +152,7 @@ where
             return ResponseFuture { state: State::Refused { response: Some(Op::refuse(refusal)) }, classify: None };
         }
         if let View::Describe(describe) = request.view() {
-            let note = Note::new("catch_error").duty(Duty::CatchesErrors);
+            let note = Note::new("catch_error").duty(Duty::CatchesErrors).ready_at_once(false);
             describe.note::<Self, S>(if self.classify.is_some() { note.setting("classify", "own") } else { note });
         }
         ResponseFuture { state: State::Called { future: self.inner.call(request) }, classify: self.classify.clone() }

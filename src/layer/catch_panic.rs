@@ -142,7 +142,7 @@ where
             return ResponseFuture::refused(refusal);
         }
         if let View::Describe(describe) = request.view() {
-            describe.note::<Self, S>(Note::new("catch_panic").duty(Duty::CatchesPanics));
+            describe.note::<Self, S>(Note::new("catch_panic").duty(Duty::CatchesPanics).ready_at_once(false));
         }
         match catch_unwind(AssertUnwindSafe(|| self.inner.call(request))) {
             Ok(future) => ResponseFuture { state: State::Called { future } },

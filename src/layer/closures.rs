@@ -250,7 +250,7 @@ impl<F: Fn(&mut ToolResult) + Send + Sync + 'static> Policy for MapResult<F> {
 closure! {
     /// Changes each list. It changes what is shown, and not what may be called: to hide a tool, use a
     /// [`VisibilityLayer`](super::VisibilityLayer).
-    map_list -> MapList, &[Duty::ChangesResults], |Fn(&mut ToolList, &Context)
+    map_list -> MapList, &[Duty::ChangesLists], |Fn(&mut ToolList, &Context)
 }
 
 impl<F: Fn(&mut ToolList, &Context) + Send + Sync + 'static> Policy for MapList<F> {

@@ -10,7 +10,7 @@
 //! | [`CatchPanicLayer`] | turns a panic into a refusal | so that every other layer's panic is caught, and observers within still finish |
 //! | [`CatchErrorLayer`] | turns errors of other crates' layers into refusals | outside all layers whose errors it should catch |
 //! | [`VisibilityLayer`] | decides which tools there are for this caller | outside whatever would tell of a hidden tool by treating it otherwise |
-//! | [`map_call`] | changes calls | outside whatever judges a call |
+//! | [`map_call`] | changes calls | outside whatever judges a call; one that renames, outside visibility too, since no tool runs but the one that was judged |
 //! | [`gate`], [`gate_async`], [`gate_tool`] | decide whether a tool runs | inside whatever changes the call |
 //! | [`PermissionLayer`] | decides whether a tool runs, by rules, remembered answers, or a person | inside whatever changes or checks the call; outside whatever holds a place or counts the time while a person thinks |
 //! | [`TimeoutLayer`] | bounds how long a call takes | inside whatever waits for a person, outside whatever waits for capacity |

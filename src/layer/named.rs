@@ -67,9 +67,11 @@ impl<S, L: Layer<S>> Layer<S> for NamedLayer<L> {
 
     fn layer(&self, inner: S) -> Self::Service {
         let layers = foreign_note::<L::Service, S>();
-        let duties = layers.first().map(Note::duties).unwrap_or_default();
-        let note = duties.iter().fold(self.note.clone(), |note, duty| note.duty(*duty));
-        Named { inner: self.layer.layer(inner), note }
+        let passes = !layers.is_empty() && layers.iter().all(|layer| layer.is_ready_at_once() == Some(false));
+        let duties = layers.iter().flat_map(Note::duties);
+        let note = duties.fold(self.note.clone(), |note, duty| note.duty(*duty));
+        let note = if passes { note.ready_at_once(false) } else { note };
+        Named { inner: self.layer.layer(inner), note: note.labelling(layers.len()) }
     }
 }
 

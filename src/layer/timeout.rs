@@ -187,7 +187,8 @@ where
 
 impl Limits {
     fn note(self) -> Note {
-        let mut note = Note::new("timeout").duty(Duty::Times);
+        let earliest = self.total.into_iter().chain(self.idle).min();
+        let mut note = Note::new("timeout").duty(Duty::Times).ready_at_once(true).ends(self.total, earliest);
         if let Some(total) = self.total {
             note = note.setting("total", format_args!("{total:?}"));
         }

@@ -110,6 +110,11 @@ impl ToolCall {
     pub(crate) fn use_permit(&mut self) {
         self.permit = None;
     }
+
+    /// Forgets the judgement, once the tool that was judged is what runs: it may pass the call on, to a router of its own for instance.
+    pub(crate) const fn discharge(&mut self) {
+        self.judged = 0;
+    }
 }
 
 impl fmt::Debug for ToolCall {

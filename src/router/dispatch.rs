@@ -47,6 +47,7 @@ fn run(route: &Route, mut call: ToolCall) -> ResponseFuture {
     }
     match &route.target {
         Target::Handler(handler) => {
+            call.discharge();
             // A tool with layers of its own looks once more, within them.
             if !handler.layered() {
                 call.use_permit();
@@ -76,6 +77,7 @@ fn unknown(flat: &Flat, mut call: ToolCall) -> ResponseFuture {
         }
     }
     match &flat.fallback {
+        Some(_) if call.judged() != 0 => ResponseFuture::ready(changed(&call)),
         Some(fallback) => ResponseFuture::caught(None, || fallback.call(call)),
         None => ResponseFuture::ready(ToolResponse::refused(Refusal::unknown_tool(call.name()))),
     }
@@ -137,12 +139,12 @@ impl Future for ResponseFuture {
     }
 }
 
-/// A nested router speaks of an unknown tool by the name within; outside, unknown and hidden read the same.
+/// A nested router speaks of an unknown tool by the name within; outside, unknown and hidden read the same. What a tool says of another
+/// tool, which it called, stays as it is.
 fn known_outside(response: ToolResponse, outside: &ToolName) -> ToolResponse {
+    let within = |name: &str| outside.strip_suffix(name).is_some_and(|prefix| prefix.is_empty() || prefix.ends_with('.'));
     match response.refusal() {
-        Some(refusal) if refusal.kind() == RefusalKind::UnknownTool && refusal.by() == "router" => {
-            ToolResponse::refused(Refusal::unknown_tool(outside))
-        }
+        Some(refusal) if refusal.is_unknown_tool(within) => ToolResponse::refused(Refusal::unknown_tool(outside)),
         _ => response,
     }
 }

@@ -95,7 +95,7 @@ impl Registry {
             tools.push(ToolNote::new(entry.spec().name.clone(), entry.source().name.clone(), layers.await));
         }
         for mount in &mounts {
-            let within = mount.service.describe(Describe::new()).await;
+            let within = mount.service.describe(Describe::new()).await.with_foreign(mount.service.type_name());
             let around = within.layers().to_vec();
             for mut tool in within.into_tools() {
                 let Ok(outside) = mount.outside(&tool.name) else { continue };

@@ -16,6 +16,8 @@ use std::{
 
 use tokio::time::Instant;
 
+use crate::error::BoxError;
+
 pub use self::{
     grants::{Grant, GrantEffect, GrantScope, GrantStore, MemoryGrants},
     identity::{Owner, ToolIdentity},
@@ -43,8 +45,8 @@ pub(crate) fn after(wait: Duration) -> SystemTime {
 /// # Errors
 ///
 /// If the system has none to give.
-pub(crate) fn unguessable() -> Result<String, getrandom::Error> {
+pub(crate) fn unguessable() -> Result<String, BoxError> {
     let mut bytes = [0_u8; 32];
-    getrandom::fill(&mut bytes)?;
+    getrandom::fill(&mut bytes).map_err(|error| error.to_string())?;
     Ok(crate::model::canonical::hex(&bytes))
 }

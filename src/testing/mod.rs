@@ -16,8 +16,10 @@
 //! # }
 //! ```
 
+mod bench;
 mod contract;
 mod controlled;
+mod erased;
 mod laws;
 mod probe;
 mod recorder;

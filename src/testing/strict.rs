@@ -11,6 +11,7 @@ use tower_service::Service;
 
 use super::lock;
 use crate::{
+    describe::Note,
     operation::{Operation, View},
     router::Router,
 };
@@ -43,6 +44,8 @@ pub enum Behaviour {
     Answer,
     /// Fails with a [`StrictError`].
     Fail,
+    /// Never answers.
+    Hang,
     /// Never becomes ready.
     NeverReady,
     /// Panics in `call`.
@@ -162,6 +165,10 @@ where
             tally.in_flight += 1;
             tally.peak = tally.peak.max(tally.in_flight);
         }
+        if let View::Describe(describe) = request.view() {
+            // Hides its router from the types, and ends the chain of layers as that would.
+            describe.note::<Self, Router>(Note::new(""));
+        }
         let in_flight = InFlight { shared: Arc::clone(&self.shared), over: false };
         // Only calls misbehave: layers need the description to work at all.
         let behaviour = if matches!(request.view(), View::Call(_)) { self.behaviour() } else { Behaviour::Answer };
@@ -171,6 +178,7 @@ where
             let (mut in_flight, _permit) = (in_flight, permit);
             let result = match behaviour {
                 Behaviour::Fail => Err(StrictError),
+                Behaviour::Hang => std::future::pending().await,
                 Behaviour::PanicInFuture => panic!("the strict service panics in its future, as it was told to"),
                 _ => {
                     if let Behaviour::Yield(times) = behaviour {

@@ -77,6 +77,7 @@ impl<H: Handler> Service<ToolCall> for ToolService<H> {
         if !self.shared.handler.layered() {
             call.use_permit();
         }
+        call.discharge();
         ResponseFuture(self.shared.handler.call(call))
     }
 }
@@ -98,7 +99,7 @@ impl<H: Handler> Service<ListTools> for ToolService<H> {
 impl<H: Handler> Service<Describe> for ToolService<H> {
     type Response = Description;
     type Error = Infallible;
-    type Future = Ready<Result<Description, Infallible>>;
+    type Future = BoxFuture<'static, Result<Description, Infallible>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
@@ -106,8 +107,15 @@ impl<H: Handler> Service<Describe> for ToolService<H> {
 
     fn call(&mut self, mut describe: Describe) -> Self::Future {
         describe.terminal::<Self>();
-        let tools = self.shared.catalog.list().tools().iter().map(|t| ToolNote::new(t.name.clone(), "local", Vec::new())).collect();
-        ready(Ok(Description::new(describe.into_notes(), tools, Some(self.shared.catalog.clone()))))
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move {
+            let mut tools = Vec::new();
+            for tool in shared.catalog.list().tools() {
+                // What was put around the tool before the layers that ask.
+                tools.push(ToolNote::new(tool.name.clone(), "local", shared.handler.layers().await));
+            }
+            Ok(Description::new(describe.into_notes(), tools, Some(shared.catalog.clone())))
+        })
     }
 }
 
@@ -132,7 +140,9 @@ impl<S> FromService<S> {
             Box::pin(async move {
                 let description = service.oneshot(Describe::new()).await;
                 let description = description.unwrap_or_else(|error| Description::refused(refusal_of(error.into(), None)));
-                description.with_foreign(std::any::type_name::<S>()).into_layers()
+                let description = description.with_foreign(std::any::type_name::<S>());
+                let within = description.tools().first().map(|tool| tool.layers.clone()).unwrap_or_default();
+                description.into_layers().into_iter().chain(within).collect()
             })
         };
         Self { service, layered: true, describe }

@@ -1,6 +1,9 @@
 //! Every layer of this crate is a row: each law of the contract holds for it.
+//! Each law is broken by [layers that are bad on purpose](bad).
 
-use std::{convert::Infallible, time::Duration};
+mod bad;
+
+use std::time::Duration;
 
 use toolstack::{
     ToolCall,
@@ -11,7 +14,7 @@ use toolstack::{
     middleware::{Next, from_fn},
     testing::{Contract, Recorder, StrictError},
 };
-use tower::{ServiceBuilder, buffer::BufferLayer, limit::ConcurrencyLimitLayer};
+use tower::{ServiceBuilder, limit::ConcurrencyLimitLayer};
 
 macro_rules! rows {
     ($($(#[$meta:meta])* $name:ident: $contract:expr;)*) => {$(
@@ -51,7 +54,7 @@ rows! {
             .layer(VisibilityLayer::new(|_, _| true))
             .layer(gate_async("ask", async |_| Ok(())))
             .layer(TimeoutLayer::new(Duration::from_secs(30)))
-            .layer(ConcurrencyLimitLayer::new(2))
+            .layer(ConcurrencyLimitLayer::new(4))
             .into_inner()
     });
 }

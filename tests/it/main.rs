@@ -1,2 +1,16 @@
+//! All integration tests, as one binary.
+
 mod around;
+mod bad_input;
+mod cases_data;
+mod cases_hooks;
+mod cases_run;
+mod contract;
+mod describe;
+mod examples;
+mod foreign_layers;
+mod lint;
+mod order;
+mod peer_faults;
 mod permission;
+mod pitfalls;

@@ -13,7 +13,7 @@ use super::{
     shared::{Guard, Shared},
 };
 use crate::{
-    describe::{Describe, Description},
+    describe::{Describe, Description, Duty},
     error::{BoxError, Refusal, refusal_of},
     operation::{Operation, View},
     router::Catalog,
@@ -122,7 +122,8 @@ where
         let step = match request.view() {
             View::Describe(describe) => {
                 if let Some(note) = self.shared.policy.note() {
-                    describe.note::<Self, S>(note);
+                    let note = if self.shared.policy.waits() { note.duty(Duty::Waits) } else { note };
+                    describe.note::<Self, S>(note.ready_at_once(Shared::<P>::MAY_WAIT));
                 }
                 Some(Step::Pass)
             }

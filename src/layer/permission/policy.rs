@@ -102,6 +102,11 @@ impl Policy for Permission {
     const TOOL: bool = true;
     const WAITS: bool = true;
 
+    /// Who comes back with an answer does not wait here, and who has nobody to ask does not either.
+    fn waits(&self) -> bool {
+        self.engine.is_some() || (self.approver.load().is_some() && self.may_ask())
+    }
+
     fn note(&self) -> Option<Note> {
         let judge = self.judge.load();
         let in_place = self.approver.load().is_some();

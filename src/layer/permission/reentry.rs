@@ -102,7 +102,7 @@ impl Reentry {
         let Ok(_) = call.arguments.canonical() else {
             return Err(refusals::unreadable_answer(name, "its arguments are no JSON that a person could be shown"));
         };
-        let id = unguessable().map_err(|error| refusals::broken(name, "asking for approval failed", error.into()))?;
+        let id = unguessable().map_err(|error| refusals::broken(name, "asking for approval failed", error))?;
         let message = format!(
             "Run `{name}` with {}? Asked because {}.",
             show::arguments(&call.arguments),
