@@ -2,6 +2,7 @@
 
 mod asking;
 mod grants;
+mod order;
 mod permits;
 mod reentry;
 mod rules;
