@@ -40,10 +40,8 @@ fn run(route: &Route, mut call: ToolCall) -> ResponseFuture {
     if call.judged() != 0 && call.judged() != route.entry.serial() {
         return ResponseFuture::ready(changed(&call));
     }
-    if let Some(permit) = call.permit() {
-        if permit.serial() != route.entry.serial() || !permit.holds(&call) {
-            return ResponseFuture::ready(changed_since(&call));
-        }
+    if call.permit().is_some_and(|permit| permit.serial() != route.entry.serial() || !permit.holds(&call)) {
+        return ResponseFuture::ready(changed_since(&call));
     }
     match &route.target {
         Target::Handler(handler) => {

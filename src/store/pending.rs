@@ -143,10 +143,10 @@ impl PendingStore for MemoryPending {
         let mut all = self.lock();
         let own: Vec<(SystemTime, String)> =
             all.values().filter(|old| old.owner == pending.owner).map(|old| (old.expires, old.id.clone())).collect();
-        if own.len() >= self.max_per_owner {
-            if let Some((_, oldest)) = own.iter().min() {
-                all.remove(oldest);
-            }
+        if own.len() >= self.max_per_owner
+            && let Some((_, oldest)) = own.iter().min()
+        {
+            all.remove(oldest);
         }
         if all.len() >= self.max {
             all.retain(|_, old| old.expires > now);

@@ -172,7 +172,7 @@ impl Test {
             (Self::Glob(pattern), Value::String(text)) => pattern.matches(text).into(),
             (Self::Prefix(prefix), Value::String(text)) => text.starts_with(prefix.as_str()).into(),
             (Self::Within(directory), Value::String(text)) => within(directory, text),
-            (Self::Shell(patterns), Value::String(text)) => shell::any(patterns, text),
+            (Self::Shell(patterns), Value::String(text)) => shell::all_fit(patterns, text),
             (Self::LessThan(limit), Value::Number(n)) => ordered(n, limit, |order| order == Less),
             (Self::AtMost(limit), Value::Number(n)) => ordered(n, limit, |order| order != Greater),
             (Self::GreaterThan(limit), Value::Number(n)) => ordered(n, limit, |order| order == Greater),

@@ -147,10 +147,8 @@ impl Permission {
                 Back::Open(asked) => Answer::Later(Step::answer(ToolResponse::InputRequired(Box::new(asked)))),
             });
         }
-        if remember {
-            if let Some(grant) = self.granted(call, &identity).await? {
-                return Ok(Answer::Granted(grant));
-            }
+        if remember && let Some(grant) = self.granted(call, &identity).await? {
+            return Ok(Answer::Granted(grant));
         }
         let mut explanation = judge.explain(tool, call);
         if let Some(opinion) = &ruling.engine {

@@ -173,11 +173,7 @@ impl Rule {
 
     /// Whether the rule takes effect where its arguments are so. What cannot be told denies and asks, and never allows.
     pub(super) const fn takes_effect(&self, arguments: Truth) -> bool {
-        match (self.effect, arguments) {
-            (_, Truth::True) => true,
-            (Effect::Ask | Effect::Deny, Truth::Unknown) => true,
-            _ => false,
-        }
+        matches!((self.effect, arguments), (_, Truth::True) | (Effect::Ask | Effect::Deny, Truth::Unknown))
     }
 }
 

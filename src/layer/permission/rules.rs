@@ -129,6 +129,7 @@ impl Rules {
     }
 
     /// The rules.
+    #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Rule> {
         self.0.iter()
     }

@@ -57,7 +57,7 @@ impl ShellPattern {
     /// Whether every part of `command` fits: true if all do, false if none does, and unknown for anything else.
     #[must_use]
     pub fn matches(&self, command: &str) -> Truth {
-        any(std::slice::from_ref(self), command)
+        all_fit(std::slice::from_ref(self), command)
     }
 
     fn fits(&self, words: &[String]) -> bool {
@@ -67,7 +67,7 @@ impl ShellPattern {
 }
 
 /// Whether every part of `command` fits one of the patterns.
-pub(super) fn any(patterns: &[ShellPattern], command: &str) -> Truth {
+pub(super) fn all_fit(patterns: &[ShellPattern], command: &str) -> Truth {
     let Some(commands) = split(command) else { return Truth::Unknown };
     let fits = |words: &Vec<String>| Truth::from(patterns.iter().any(|pattern| pattern.fits(words)));
     commands.iter().map(fits).reduce(Truth::agree).unwrap_or(Truth::Unknown)
