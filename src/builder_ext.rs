@@ -5,8 +5,9 @@ use tower::{ServiceBuilder, layer::util::Stack};
 use crate::{
     error::Refusal,
     layer::{
-        CallsLayer, CatchErrorLayer, CatchPanicLayer, PolicyLayer, TimeoutLayer, VisibilityLayer, calls,
+        CallsLayer, CatchErrorLayer, CatchPanicLayer, PermissionLayer, PolicyLayer, TimeoutLayer, VisibilityLayer, calls,
         closures::{self, Gate, GateAsync, GateTool, MapCall, MapList, MapResult},
+        permission::{Effect, Rules},
     },
     model::{Context, ToolCall, ToolList, ToolResult, ToolSpec},
     tool::ToolEntry,
@@ -92,6 +93,10 @@ layers! {
     /// Changes each result. See [`map_result`](crate::layer::map_result).
     fn map_tool_result[F](name: impl Into<Cow<'static, str>>, closure: F) -> PolicyLayer<MapResult<F>>
         where [F: Fn(&mut ToolResult) + Send + Sync + 'static] = closures::map_result(name, closure);
+
+    /// Decides whether a tool runs, by rules; `unmatched` is what happens to a call that no rule is about. To ask a person, give a
+    /// [`PermissionLayer`] to `layer`. See [`permission`](crate::layer::permission).
+    fn permission(rules: Rules, unmatched: Effect) -> PermissionLayer = PermissionLayer::new(rules, unmatched);
 
     /// Bounds how long a call takes, and answers with a refusal. See [`timeout`](crate::layer::timeout).
     fn call_timeout(total: Duration) -> TimeoutLayer = TimeoutLayer::new(total);

@@ -24,6 +24,7 @@ use toolstack::{
     layer::{
         Policy, PolicyLayer, Site, Step, TimeoutLayer, VisibilityLayer, after, gate, gate_async, gate_tool, map_call, map_list, map_result,
         named,
+        permission::{Effect, PermissionLayer, Rules},
     },
     middleware::{Next, from_fn},
     model::{Arguments, Context as CallContext, Principal, ToolName, ToolSpec},
@@ -300,6 +301,36 @@ fn arguments_cost_what_their_form_costs() {
     let name = "a_tool_with_a_name_of_more_than_23_bytes";
     let mut router = Router::new().tool(sync_tool_fn(name, |args: Add| args.a + args.b));
     assert_eq!(per(|| check(answer(&mut router, ToolCall::new(name, Arguments::from_text(r#"{"a":1,"b":2}"#))))), 3, "a long name");
+}
+
+#[test]
+fn fifty_rules_cost_the_permit_and_the_view_of_the_arguments_where_they_are_text() {
+    let rules: Vec<_> = (0..50)
+        .map(|at| match at % 5 {
+            0 => json!({ "id": format!("{at}"), "effect": "allow", "tools": { "names": ["a*"] }, "arguments": [{ "path": "/a", "at_most": 1 + at }] }),
+            1 => json!({ "id": format!("{at}"), "effect": "deny", "tools": { "names": ["add"] }, "arguments": [{ "path": "/b", "at_least": 100 + at }] }),
+            2 => json!({ "id": format!("{at}"), "effect": "deny", "principal": { "scopes": [format!("s{at}")] } }),
+            3 => json!({ "id": format!("{at}"), "effect": "ask", "tools": { "names": [format!("other{at}.*")] } }),
+            _ => json!({ "id": format!("{at}"), "effect": "deny", "tools": { "names": [format!("tool{at}")] } }),
+        })
+        .collect();
+    let rules = Rules::from_json(&json!({ "rules": rules }).to_string()).unwrap();
+    let layer = PermissionLayer::new(rules, Effect::Deny);
+    let text = || Arguments::from_text(r#"{"a":1,"b":2}"#);
+    let view = allocations(|| {
+        let arguments = text();
+        assert!(arguments.value().is_ok());
+        arguments
+    }) - 1;
+    assert_eq!(with(layer.clone()), more(1 + view), "text");
+    let value = Arguments::from(json!({ "a": 1, "b": 2 }));
+    let mut service = layer.layer(Router::new().tool(add_sync()));
+    assert_eq!(
+        per(|| check(answer(&mut service, ToolCall::new("add", value.clone())))),
+        2,
+        "a value that is there: the result and the permit"
+    );
+    assert_eq!(with(PermissionLayer::new(Rules::empty(), Effect::Allow)), more(1), "no rule about arguments");
 }
 
 /// Pending at the first poll of its readiness, ready at the second.

@@ -129,6 +129,23 @@ const PAIRS: &[Pair] = &[
         ..Pair::NONE
     },
     Pair {
+        rule: "ask-before-validation",
+        outer: |note| note.has(Duty::Asks),
+        inner: |note| note.has(Duty::Validates),
+        unless_between: |note| note.has(Duty::Rewrites),
+        why: "a person is asked about calls that cannot run.",
+        help: "Put validation outside what asks.",
+        ..Pair::NONE
+    },
+    Pair {
+        rule: "allow-all-outside-ask",
+        outer: |note| note.has(Duty::AllowsAll),
+        inner: |note| note.has(Duty::Asks) || note.has(Duty::LacksApprover),
+        why: "the outer layer allows everything, which does not keep the inner one from asking: the stricter one counts.",
+        help: "Leave one of the two out.",
+        ..Pair::NONE
+    },
+    Pair {
         rule: "error-escapes",
         outer: may_fail,
         inner: |note| note.has(Duty::CatchesErrors),
@@ -254,6 +271,20 @@ const SINGLES: &[Single] = &[
         },
         why: "a panic of a layer within, in `call`, ends the worker and with it every later call.",
         help: "Put catch_panic directly inside the buffer.",
+    },
+    Single {
+        rule: "nobody-to-ask",
+        duty: Duty::LacksApprover,
+        broken: |_| true,
+        why: "it may have to ask a person, and knows none: such calls are refused at once.",
+        help: "Give it an approver, or let its rules ask for nothing.",
+    },
+    Single {
+        rule: "unreachable-approver",
+        duty: Duty::NeverAsks,
+        broken: |_| true,
+        why: "it has an approver, and no rule that asks.",
+        help: "Add a rule that asks, or ask about calls that no rule is about.",
     },
 ];
 

@@ -12,6 +12,7 @@
 //! | [`VisibilityLayer`] | decides which tools there are for this caller | outside whatever would tell of a hidden tool by treating it otherwise |
 //! | [`map_call`] | changes calls | outside whatever judges a call; one that renames, outside visibility too, since no tool runs but the one that was judged |
 //! | [`gate`], [`gate_async`], [`gate_tool`] | decide whether a tool runs | inside whatever changes the call |
+//! | [`PermissionLayer`] | decides whether a tool runs, by rules, remembered answers, or a person | inside whatever changes or checks the call; outside whatever holds a place or counts the time while a person thinks |
 //! | [`TimeoutLayer`] | bounds how long a call takes | inside whatever waits for a person, outside whatever waits for capacity |
 //! | tower's `load_shed`, `concurrency_limit`, … | bound how many calls run | next to the tools; `load_shed` directly outside the limit that it watches |
 //! | [`map_result`], [`map_list`] | change what comes back | outside whatever should see it unchanged |
@@ -35,6 +36,7 @@ pub mod catch_error;
 pub mod catch_panic;
 pub mod closures;
 pub mod named;
+pub mod permission;
 pub mod timeout;
 pub mod visibility;
 
@@ -45,6 +47,7 @@ pub use self::{
     catch_panic::CatchPanicLayer,
     closures::{after, gate, gate_async, gate_tool, map_call, map_list, map_result},
     named::{NamedLayer, named},
+    permission::PermissionLayer,
     timeout::TimeoutLayer,
     visibility::VisibilityLayer,
 };

@@ -10,6 +10,7 @@ use toolstack::{
     layer::{
         CatchErrorLayer, CatchPanicLayer, TimeoutLayer, VisibilityLayer, after, calls, gate, gate_async, gate_tool, map_call, map_list,
         map_result, named,
+        permission::{Approval, ApprovalRequest, Effect, PermissionLayer, Rules},
     },
     middleware::{Next, from_fn},
     testing::{Contract, Recorder, StrictError},
@@ -45,6 +46,10 @@ rows! {
     map_result_keeps_the_contract: Contract::new(|| map_result("map_result", |_| {}));
     named_keeps_the_contract: Contract::new(|| named("named", tower::layer::util::Identity::new()));
     recorder_keeps_the_contract: Contract::new(|| Recorder::new().layer("place"));
+    permission_keeps_the_contract: Contract::new(|| PermissionLayer::new(Rules::empty(), Effect::Allow));
+    permission_that_asks_keeps_the_contract: Contract::new(|| {
+        PermissionLayer::new(Rules::empty(), Effect::Ask).ask(async |_: ApprovalRequest| Ok(Approval::once()))
+    });
     timeout_keeps_the_contract: Contract::new(|| TimeoutLayer::new(Duration::from_secs(30)).idle(Duration::from_secs(10)));
     visibility_keeps_the_contract: Contract::new(|| VisibilityLayer::new(|_, _| true));
     tower_s_limit_keeps_the_contract: Contract::new(|| ConcurrencyLimitLayer::new(4));

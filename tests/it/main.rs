@@ -13,5 +13,6 @@ mod layers;
 mod lint;
 mod order;
 mod peer_faults;
+mod permission;
 mod pitfalls;
 mod router;

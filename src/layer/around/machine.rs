@@ -134,7 +134,7 @@ where
         let step = match request.view() {
             View::Describe(describe) => {
                 if let Some(note) = self.shared.policy.note() {
-                    let note = if P::WAITS { note.duty(Duty::Waits) } else { note };
+                    let note = if self.shared.policy.waits() { note.duty(Duty::Waits) } else { note };
                     describe.note::<Self, S>(note.ready_at_once(Shared::<P>::MAY_WAIT));
                 }
                 Some(Step::Pass)

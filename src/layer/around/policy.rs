@@ -26,6 +26,11 @@ pub trait Policy: Send + Sync + 'static {
     /// Whether `before` may answer [`Step::Wait`].
     const WAITS: bool = false;
 
+    /// Whether this one may wait, as it is set: for [`lint`](crate::StackExt::lint), and no more.
+    fn waits(&self) -> bool {
+        Self::WAITS
+    }
+
     /// What the layer says of itself; `None` for a layer that is a part of another.
     fn note(&self) -> Option<Note>;
 
