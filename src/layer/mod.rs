@@ -34,6 +34,7 @@ pub mod calls;
 pub mod catch_error;
 pub mod catch_panic;
 pub mod closures;
+pub mod hooks;
 pub mod named;
 pub mod timeout;
 pub mod visibility;
@@ -44,6 +45,7 @@ pub use self::{
     catch_error::CatchErrorLayer,
     catch_panic::CatchPanicLayer,
     closures::{after, gate, gate_async, gate_tool, map_call, map_list, map_result},
+    hooks::{Hook, HooksLayer},
     named::{NamedLayer, named},
     timeout::TimeoutLayer,
     visibility::VisibilityLayer,

@@ -19,6 +19,7 @@ mod outcome;
 mod principal;
 mod progress;
 mod raw;
+pub(crate) mod remark;
 mod response;
 mod result;
 mod spec;
@@ -40,6 +41,7 @@ pub use self::{
     principal::Principal,
     progress::{Progress, ProgressUpdate},
     raw::{RawObject, RawObjectError},
+    remark::Remark,
     response::ToolResponse,
     result::ToolResult,
     spec::{Fingerprint, Icon, SchemaError, ToolSpec},

@@ -1,1 +1,1 @@
-mod around;
+mod hooks;
