@@ -2,6 +2,8 @@
 //! observers hear of every end once and change nothing.
 
 mod building;
+#[cfg(all(feature = "process", unix))]
+mod external;
 mod failing;
 mod halting;
 mod listing;

@@ -90,6 +90,8 @@
 //! follows from hearing of it, and none can answer in the tool's place.
 
 mod event;
+#[cfg(feature = "process")]
+pub mod external;
 mod halt;
 mod hook;
 mod layer;
