@@ -22,8 +22,8 @@ use serde_json::{json, value::RawValue};
 use toolstack::{
     ListTools, Router, ServiceBuilderExt, Tool, ToolCall, ToolResponse,
     layer::{
-        HooksLayer, Policy, PolicyLayer, Site, Step, TimeoutLayer, VisibilityLayer, after, gate, gate_async, gate_tool, hooks::Hook, map_call,
-        map_list, map_result, named,
+        HooksLayer, Policy, PolicyLayer, Site, Step, TimeoutLayer, VisibilityLayer, after, gate, gate_async, gate_tool, hooks::Hook,
+        map_call, map_list, map_result, named,
     },
     middleware::{Next, from_fn},
     model::{Arguments, Context as CallContext, Principal, ToolName, ToolSpec},
@@ -185,10 +185,14 @@ fn a_hook_that_does_not_wait_adds_none() {
     let git = || toolstack::select::ToolSelector::new().name("add*").unwrap();
     assert_eq!(with(HooksLayer::new()), CALL, "no hooks");
     assert_eq!(with(HooksLayer::new().before_request("a", |_| Ok(()))), CALL, "before_request");
-    assert_eq!(with(HooksLayer::new().after_list("a", |list| {
-        list.retain(|_| true);
-        Ok(())
-    })), CALL, "after_list");
+    assert_eq!(
+        with(HooksLayer::new().after_list("a", |list| {
+            list.retain(|_| true);
+            Ok(())
+        })),
+        CALL,
+        "after_list"
+    );
     assert_eq!(with(HooksLayer::new().before("a", |_| Ok(()))), CALL, "before");
     assert_eq!(with(HooksLayer::new().hook(Hook::before("a", |_| Ok(())).fail_open())), CALL, "before, failing open");
     assert_eq!(with(HooksLayer::new().hook(Hook::before("a", |_| Ok(())).only(git()))), CALL, "before, for some tools");

@@ -11,6 +11,7 @@
 //! | [`CatchErrorLayer`] | turns errors of other crates' layers into refusals | outside all layers whose errors it should catch |
 //! | [`VisibilityLayer`] | decides which tools there are for this caller | outside whatever would tell of a hidden tool by treating it otherwise |
 //! | [`map_call`] | changes calls | outside whatever judges a call |
+//! | [`HooksLayer`] | runs hooks: functions and programs that look, rewrite or refuse | inside visibility and limits, outside whatever judges arguments |
 //! | [`gate`], [`gate_async`], [`gate_tool`] | decide whether a tool runs | inside whatever changes the call |
 //! | [`TimeoutLayer`] | bounds how long a call takes | inside whatever waits for a person, outside whatever waits for capacity |
 //! | tower's `load_shed`, `concurrency_limit`, … | bound how many calls run | next to the tools; `load_shed` directly outside the limit that it watches |

@@ -5,8 +5,9 @@ use std::{convert::Infallible, time::Duration};
 use toolstack::{
     ToolCall,
     layer::{
-        CatchErrorLayer, CatchPanicLayer, TimeoutLayer, VisibilityLayer, after, calls, gate, gate_async, gate_tool, map_call, map_list,
-        hooks::{Hook, HooksLayer}, map_result, named,
+        CatchErrorLayer, CatchPanicLayer, TimeoutLayer, VisibilityLayer, after, calls, gate, gate_async, gate_tool,
+        hooks::{Hook, HooksLayer},
+        map_call, map_list, map_result, named,
     },
     middleware::{Next, from_fn},
     testing::{Contract, Recorder, StrictError},

@@ -40,7 +40,8 @@ pub(super) struct Remarks<'a> {
 
 macro_rules! remark {
     () => {
-        /// Adds a remark for the model to the response, however the request ends. Those beyond [a bound](Remark::MAX_COUNT) are dropped.
+        /// Adds a remark for the model to the response of the call, however it ends. Those beyond [a bound](Remark::MAX_COUNT) are dropped; a
+        /// list has none.
         pub fn remark(&mut self, text: impl Into<String>) {
             remark::push(self.remarks.all, Remark::new(self.remarks.by.clone(), text));
         }
@@ -120,8 +121,8 @@ impl Listed<'_> {
             Items::Many(list, catalog) => {
                 let hook = self.hook;
                 list.retain(|tool| {
-                    let about = hook.only.is_none()
-                        || selected(hook, catalog.and_then(|catalog| catalog.get(&tool.name)).as_deref(), &tool.name);
+                    let about =
+                        hook.only.is_none() || selected(hook, catalog.and_then(|catalog| catalog.get(&tool.name)).as_deref(), &tool.name);
                     !about || keep(tool)
                 });
             }
@@ -133,7 +134,7 @@ impl Listed<'_> {
 pub struct BeforeCall<'a> {
     pub(super) call: &'a mut ToolCall,
     pub(super) tool: Option<&'a ToolEntry>,
-    pub(super) answer: Option<ToolResponse>,
+    pub(super) answer: Option<Box<ToolResponse>>,
     pub(super) remarks: Remarks<'a>,
 }
 
@@ -168,7 +169,7 @@ impl BeforeCall<'_> {
 
     /// Answers in the tool's place. Later `before` hooks do not run; `after` hooks and observers do.
     pub fn answer(&mut self, response: impl Into<ToolResponse>) {
-        self.answer = Some(response.into());
+        self.answer = Some(Box::new(response.into()));
     }
 
     remark!();

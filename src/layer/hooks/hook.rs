@@ -38,6 +38,8 @@ pub struct Hook {
     pub(super) only: Option<Box<ToolSelector>>,
     timeout: Timeout,
     pub(super) fail_open: bool,
+    /// Whether it takes its time.
+    pub(super) waits: bool,
     failures: Arc<AtomicU64>,
 }
 
@@ -119,28 +121,20 @@ impl<N: ?Sized, L: ?Sized> Clone for Run<N, L> {
 
 #[derive(Clone)]
 pub(super) enum Act {
-    Request(
-        Run<
-            dyn Fn(&mut Request<'_>) -> Flow + Send + Sync,
-            dyn for<'a> Fn(&'a mut Request<'_>) -> BoxFuture<'a, Flow> + Send + Sync,
-        >,
-    ),
-    List(
-        Run<dyn Fn(&mut Listed<'_>) -> Flow + Send + Sync, dyn for<'a> Fn(&'a mut Listed<'_>) -> BoxFuture<'a, Flow> + Send + Sync>,
-    ),
+    Request(Run<dyn Fn(&mut Request<'_>) -> Flow + Send + Sync, dyn for<'a> Fn(&'a mut Request<'_>) -> BoxFuture<'a, Flow> + Send + Sync>),
+    List(Run<dyn Fn(&mut Listed<'_>) -> Flow + Send + Sync, dyn for<'a> Fn(&'a mut Listed<'_>) -> BoxFuture<'a, Flow> + Send + Sync>),
     Before(
-        Run<
-            dyn Fn(&mut BeforeCall<'_>) -> Flow + Send + Sync,
-            dyn for<'a> Fn(&'a mut BeforeCall<'_>) -> BoxFuture<'a, Flow> + Send + Sync,
-        >,
+        Run<dyn Fn(&mut BeforeCall<'_>) -> Flow + Send + Sync, dyn for<'a> Fn(&'a mut BeforeCall<'_>) -> BoxFuture<'a, Flow> + Send + Sync>,
     ),
     After(
+        Run<dyn Fn(&mut AfterCall<'_>) -> Flow + Send + Sync, dyn for<'a> Fn(&'a mut AfterCall<'_>) -> BoxFuture<'a, Flow> + Send + Sync>,
+    ),
+    Observe(
         Run<
-            dyn Fn(&mut AfterCall<'_>) -> Flow + Send + Sync,
-            dyn for<'a> Fn(&'a mut AfterCall<'_>) -> BoxFuture<'a, Flow> + Send + Sync,
+            dyn Fn(&Ended<'_>) -> Option<BoxError> + Send + Sync,
+            dyn Fn(Ended<'static>) -> BoxFuture<'static, Option<BoxError>> + Send + Sync,
         >,
     ),
-    Observe(Run<dyn Fn(&Ended<'_>) -> Option<BoxError> + Send + Sync, dyn Fn(Ended<'static>) -> BoxFuture<'static, Option<BoxError>> + Send + Sync>),
 }
 
 impl Act {
@@ -259,7 +253,8 @@ impl Hook {
     pub const TIMEOUT: Duration = Duration::from_secs(60);
 
     fn new(name: Cow<'static, str>, event: Event, act: Act) -> Self {
-        Self { name, event, act, only: None, timeout: Timeout::Default, fail_open: false, failures: Arc::new(AtomicU64::new(0)) }
+        let waits = act.waits();
+        Self { name, event, act, only: None, timeout: Timeout::Default, fail_open: false, waits, failures: Arc::new(AtomicU64::new(0)) }
     }
 
     /// Runs it for these tools only.
@@ -292,10 +287,6 @@ impl Hook {
         self.event
     }
 
-    pub(super) const fn waits(&self) -> bool {
-        self.act.waits()
-    }
-
     pub(super) const fn limit(&self) -> Option<Duration> {
         match self.timeout {
             Timeout::Default => Some(Self::TIMEOUT),
@@ -318,7 +309,7 @@ impl Hook {
             return Err(HookError::Name { length: self.name.len() });
         }
         match self.timeout {
-            Timeout::Set(_) if !self.waits() => return Err(HookError::TimeoutOfSync { name: name() }),
+            Timeout::Set(_) if !self.waits => return Err(HookError::TimeoutOfSync { name: name() }),
             Timeout::Set(Duration::ZERO) => return Err(HookError::ZeroTimeout { name: name() }),
             _ => {}
         }
@@ -335,7 +326,7 @@ impl Hook {
 impl fmt::Debug for Hook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = f.debug_struct("Hook");
-        out.field("name", &self.name).field("event", &self.event).field("async", &self.waits()).field("fail_open", &self.fail_open);
+        out.field("name", &self.name).field("event", &self.event).field("async", &self.waits).field("fail_open", &self.fail_open);
         if let Some(only) = &self.only {
             out.field("only", only);
         }

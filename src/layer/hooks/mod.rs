@@ -99,6 +99,7 @@ mod observe;
 mod policy;
 mod run;
 mod set;
+mod walk;
 mod when;
 
 pub use self::{

@@ -16,7 +16,7 @@ use crate::model::{Outcome, ToolResponse};
 impl Set {
     /// The observers that hear of this end, in order.
     fn hearing<'a>(&'a self, run: &'a CallRun, outcome: Outcome) -> impl Iterator<Item = &'a Hook> {
-        let event = Event::of(outcome, run.halted.is_some());
+        let event = Event::of(outcome, run.halted().is_some());
         let concerned = move |hook: &Hook| hook.event == Event::OnFinish || Some(hook.event) == event;
         let about = move |(number, _): &(usize, &Hook)| run.is_about(self.after.len() + number);
         self.observers.iter().enumerate().filter(about).map(|(_, hook)| hook).filter(move |hook| concerned(hook))
@@ -47,7 +47,7 @@ impl Set {
             tell_now(hook, &ended);
         }
         if run.waits {
-            let waiting: Vec<Hook> = self.hearing(run, outcome).filter(|hook| hook.waits()).cloned().collect();
+            let waiting: Vec<Hook> = self.hearing(run, outcome).filter(|hook| hook.waits).cloned().collect();
             let ended = ended.into_owned();
             in_background(waiting.clone(), async move {
                 for hook in &waiting {
@@ -68,7 +68,7 @@ pub(super) fn in_background(waiting: impl IntoIterator<Item = Hook>, work: impl 
 
 #[inline]
 fn ended<'a>(run: &'a CallRun, outcome: Outcome, response: Option<&'a ToolResponse>) -> Ended<'a> {
-    Ended { call: Cow::Borrowed(&run.call), outcome, response: response.map(Cow::Borrowed), halted_by: run.halted.clone() }
+    Ended { call: Cow::Borrowed(&run.call), outcome, response: response.map(Cow::Borrowed), halted_by: run.halted().cloned() }
 }
 
 #[inline]

@@ -6,14 +6,15 @@ use super::{
     event::Asked,
     hook::Hook,
     observe,
-    set::{CallRun, Set, Stop},
+    set::{CallRun, Set, Stop, Stopped},
+    walk::Walk,
     when::Event,
 };
 use crate::{
     describe::{Duty, Note},
     error::Refusal,
     layer::around::{Ending, Policy, Site, Step},
-    model::{Context, Outcome, ToolCall, ToolResponse},
+    model::{Context, Outcome, Remark, ToolCall, ToolResponse},
     operation::{Reply, View},
     router::Catalog,
 };
@@ -26,16 +27,9 @@ pub struct Running(Kind);
 
 #[allow(clippy::large_enum_variant, reason = "a box would cost each call an allocation")]
 enum Kind {
+    Call(CallRun),
+    /// Who asked for a list, of what, and whether it has been gone through.
     List(Context, Option<Catalog>, bool),
-    Call(CallRun, Told),
-}
-
-/// How far the observers of a call are.
-enum Told {
-    Nothing,
-    /// Some of them take their time.
-    Beginning(BoxFuture<'static, ()>),
-    All,
 }
 
 impl Hooks {
@@ -44,47 +38,39 @@ impl Hooks {
     }
 
     #[inline]
-    async fn step(&self, mut asked: Asked<'_>, site: Site<'_>) -> Step<Running> {
+    fn step(&self, asked: Asked<'_>, site: Site<'_>, remarks: Vec<Remark>, stopped: Option<Box<Stopped>>) -> Step<Running> {
         let set = &*self.0;
-        let mut remarks = Vec::new();
-        let stopped = set.inward(&mut asked, site, &mut remarks).await;
-        let call = match asked {
-            Asked::Call(call) => call,
-            Asked::List(list) => {
-                return match stopped {
-                    Err((_, Stop::Refuse(refusal))) => Step::Refuse(refusal),
-                    _ if set.lists => Step::Continue(Running(Kind::List(list.context.clone(), site.catalog.cloned(), false))),
-                    _ => Step::Pass,
-                };
+        match (asked, stopped) {
+            (Asked::Call(_), None) if set.after.is_empty() && set.observers.is_empty() && remarks.is_empty() => Step::Pass,
+            (Asked::Call(call), None) => Step::Continue(Running(Kind::Call(set.run_of(call.clone(), site.tool, remarks)))),
+            (Asked::List(list), None) if set.lists => {
+                Step::Continue(Running(Kind::List(list.context.clone(), site.catalog.cloned(), false)))
             }
-        };
-        if set.after.is_empty() && set.observers.is_empty() && remarks.is_empty() {
-            return match stopped {
-                Ok(()) => Step::Pass,
-                Err((_, Stop::Refuse(refusal))) => Step::Refuse(refusal),
-                Err((by, Stop::Answer(response))) => Step::answer(served(response, by)),
-            };
-        }
-        let mut run = set.run_of(call.clone(), site.tool, remarks);
-        match stopped {
-            Ok(()) => Step::Continue(Running(Kind::Call(run, Told::Nothing))),
-            Err((by, stop)) => {
-                let response = match stop {
-                    Stop::Answer(response) => served(response, by),
-                    Stop::Refuse(refusal) => {
-                        run.halted = Some(by);
-                        ToolResponse::refused(refusal)
-                    }
-                };
-                Step::finish(Running(Kind::Call(run, Told::Nothing)), response)
-            }
+            (Asked::List(_), None) => Step::Pass,
+            (asked, Some(stopped)) => self.stopped(&asked, site, remarks, *stopped),
         }
     }
-}
 
-fn served(mut response: ToolResponse, by: std::borrow::Cow<'static, str>) -> ToolResponse {
-    response.serve_by(by);
-    response
+    #[cold]
+    fn stopped(&self, asked: &Asked<'_>, site: Site<'_>, remarks: Vec<Remark>, stopped: Stopped) -> Step<Running> {
+        let call = match (asked, &stopped.stop) {
+            (Asked::Call(call), _) => call,
+            (Asked::List(_), Stop::Refuse(refusal)) => return Step::Refuse(refusal.clone()),
+            (Asked::List(_), Stop::Answer(_)) => return Step::Pass,
+        };
+        let mut run = self.0.run_of(ToolCall::clone(call), site.tool, remarks);
+        let response = match stopped.stop {
+            Stop::Answer(mut response) => {
+                response.serve_by(stopped.by);
+                response
+            }
+            Stop::Refuse(refusal) => {
+                run.halt(stopped.by);
+                ToolResponse::refused(refusal)
+            }
+        };
+        Step::finish(Running(Kind::Call(run)), response)
+    }
 }
 
 impl Policy for Hooks {
@@ -127,27 +113,31 @@ impl Policy for Hooks {
 
     #[inline]
     fn before(&self, request: View<'_>, site: Site<'_>) -> Step<Running> {
-        let Some(asked) = asked(request) else { return Step::Pass };
+        let Some(mut asked) = asked(request) else { return Step::Pass };
         if self.0.waits_inward(&asked, site.tool) {
+            // All of them run after the wait has begun, in their order.
             return Step::Wait;
         }
-        // Nothing in it waits, so that one poll is all it takes.
-        match self.step(asked, site).now_or_never() {
-            Some(step) => step,
-            None => Step::Refuse(Refusal::internal("a hook waited that does not wait")),
-        }
+        let mut remarks = Vec::new();
+        let stopped = match self.0.inward_now(&mut asked, site, &mut remarks, 0) {
+            Walk::Through => None,
+            Walk::Stopped(stopped) => Some(stopped),
+            Walk::Waits(_) => return Step::Refuse(Refusal::internal("a hook waits that was not about this call")),
+        };
+        self.step(asked, site, remarks, stopped)
     }
 
     fn wait<'a>(&'a self, request: View<'a>, site: Site<'a>) -> BoxFuture<'a, Step<Running>> {
         Box::pin(async move {
-            let Some(asked) = asked(request) else { return Step::Pass };
+            let Some(mut asked) = asked(request) else { return Step::Pass };
             let mut unfinished = Unfinished(None);
             if let (Asked::Call(call), false) = (&asked, self.0.observers.is_empty()) {
                 unfinished.0 = Some((Arc::clone(&self.0), self.0.run_of(ToolCall::clone(call), site.tool, Vec::new())));
             }
-            let step = self.step(asked, site).await;
+            let mut remarks = Vec::new();
+            let stopped = self.0.inward(&mut asked, site, &mut remarks).await.err();
             unfinished.0 = None;
-            step
+            self.step(asked, site, remarks, stopped)
         })
     }
 
@@ -155,7 +145,7 @@ impl Policy for Hooks {
     fn settles(&self, state: &Running) -> bool {
         match &state.0 {
             Kind::List(..) => self.0.lists_wait,
-            Kind::Call(run, _) => run.waits,
+            Kind::Call(run) => run.waits,
         }
     }
 
@@ -166,13 +156,13 @@ impl Policy for Hooks {
                     self.0.listed(list, context, catalog.as_ref()).await;
                     *done = true;
                 }
-                (Kind::Call(run, told), Reply::Call(response)) => {
+                (Kind::Call(run), Reply::Call(response)) => {
                     self.0.outward_over(run, response).await;
-                    *told = Told::Beginning(self.0.tell_in_order(run, response));
-                    if let Told::Beginning(telling) = told {
-                        telling.as_mut().await;
-                    }
-                    *told = Told::All;
+                    // Kept where it can be finished if the caller goes away meanwhile.
+                    let telling = self.0.tell_in_order(run, response);
+                    run.told = true;
+                    run.telling().insert(telling).as_mut().await;
+                    *run.telling() = None;
                 }
                 _ => {}
             }
@@ -181,32 +171,35 @@ impl Policy for Hooks {
 
     #[inline]
     fn after(&self, state: Running, mut ending: Ending<'_>) {
-        let (mut run, told) = match state.0 {
-            Kind::Call(run, told) => (run, told),
+        let mut run = match state.0 {
+            Kind::Call(run) => run,
             Kind::List(context, catalog, done) => {
                 if let (false, Ending::Reply(Reply::List(list))) = (done, ending) {
+                    // None of them takes its time: otherwise the list has been gone through.
                     let _ = self.0.listed(list, &context, catalog.as_ref()).now_or_never();
                 }
                 return;
             }
         };
-        match told {
-            Told::All => {}
-            Told::Beginning(telling) => {
-                observe::in_background(self.0.observers.iter().filter(|hook| hook.waits()).cloned(), telling);
+        if run.told {
+            if let Some(telling) = run.take_telling() {
+                observe::in_background(self.0.observers.iter().filter(|hook| hook.waits).cloned(), telling);
             }
-            Told::Nothing => {
-                if let Ending::Reply(Reply::Call(response)) = &mut ending {
-                    let _ = self.0.outward_over(&mut run, response).now_or_never();
-                }
-                let outcome = ending.outcome();
-                let response = match &ending {
-                    Ending::Reply(Reply::Call(response)) => Some(&**response),
-                    _ => None,
-                };
-                self.0.tell(&run, outcome, response);
-            }
+            return;
         }
+        let outcome;
+        let response = match &mut ending {
+            Ending::Reply(Reply::Call(response)) => {
+                self.0.outward_now(&mut run, response);
+                outcome = response.outcome();
+                Some(&**response)
+            }
+            ending => {
+                outcome = ending.outcome();
+                None
+            }
+        };
+        self.0.tell(&run, outcome, response);
     }
 }
 

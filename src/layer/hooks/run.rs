@@ -46,17 +46,6 @@ pub(super) async fn later<'a, T>(hook: &Hook, begin: impl FnOnce() -> BoxFuture<
     Ok(AssertUnwindSafe(limited).catch_unwind().await.map_err(|panic| panicked(&*panic))??)
 }
 
-/// Runs one form of a hook over an event, as far as it gets. Without `await`, where no hook takes its time.
-macro_rules! flow {
-    ($hook:expr, $run:expr, $event:expr) => {
-        match $run {
-            Run::Now(run) => run::flat(run::now(|| run($event))),
-            Run::Later(run) => run::flat(run::later($hook, || run($event)).await),
-        }
-    };
-}
-pub(super) use flow;
-
 #[inline]
 pub(super) fn flat(ran: Result<Flow, BoxError>) -> Flow {
     match ran {

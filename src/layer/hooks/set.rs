@@ -1,21 +1,17 @@
-//! The hooks of one layer, in the order in which they run, and the two ways through them.
+//! The hooks of one layer, in the order in which they run.
 
 use std::borrow::Cow;
 
-use smallvec::SmallVec;
+use futures_util::future::BoxFuture;
 
 use super::{
-    event::{AfterCall, Asked, BeforeCall, Items, Listed, Remarks, Request},
-    halt::{self, Halt},
-    hook::{Act, Hook, Run},
-    run::{self, flow},
+    event::Asked,
+    hook::Hook,
     when::{Event, selected},
 };
 use crate::{
     error::Refusal,
-    layer::Site,
-    model::{Context, Remark, ToolCall, ToolList, ToolName, ToolResponse, ToolResult},
-    router::Catalog,
+    model::{Remark, ToolCall, ToolResponse},
     tool::ToolEntry,
 };
 
@@ -32,7 +28,12 @@ pub(super) struct Set {
     outward_waits: bool,
 }
 
-/// Why a request does not go on inward.
+/// Why a request does not go on inward, and the hook that says so.
+pub(super) struct Stopped {
+    pub(super) by: Cow<'static, str>,
+    pub(super) stop: Stop,
+}
+
 pub(super) enum Stop {
     Refuse(Refusal),
     Answer(ToolResponse),
@@ -41,42 +42,86 @@ pub(super) enum Stop {
 /// What a call carries through the layer.
 pub(super) struct CallRun {
     pub(super) call: ToolCall,
-    pub(super) remarks: Vec<Remark>,
-    /// The hook that stopped it.
-    pub(super) halted: Option<Cow<'static, str>>,
-    /// Which hooks on the way out are about this tool, by their number; empty for all of them.
-    about: SmallVec<[u64; 1]>,
-    /// Whether one of these takes its time.
+    /// Which of the first hooks on the way out are about this tool, by their number.
+    about: u64,
+    /// Whether one of the hooks on the way out takes its time.
     pub(super) waits: bool,
+    pub(super) told: bool,
+    rare: Option<Box<Rare>>,
+}
+
+#[derive(Default)]
+struct Rare {
+    remarks: Vec<Remark>,
+    halted: Option<Cow<'static, str>>,
+    /// Which of the further hooks are about this tool; empty for all of them.
+    about: Vec<u64>,
+    telling: Option<BoxFuture<'static, ()>>,
 }
 
 impl CallRun {
     #[inline]
     pub(super) fn is_about(&self, number: usize) -> bool {
-        self.about.is_empty() || self.about[number / 64] >> (number % 64) & 1 == 1
+        match number.checked_sub(64) {
+            None => self.about >> number & 1 == 1,
+            Some(further) => {
+                self.rare.as_ref().and_then(|rare| rare.about.get(further / 64)).is_none_or(|about| about >> (further % 64) & 1 == 1)
+            }
+        }
+    }
+
+    fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    /// The hook that stopped it.
+    #[inline]
+    pub(super) fn halted(&self) -> Option<&Cow<'static, str>> {
+        self.rare.as_ref()?.halted.as_ref()
+    }
+
+    pub(super) fn halt(&mut self, by: Cow<'static, str>) {
+        self.rare().halted = Some(by);
+    }
+
+    #[inline]
+    pub(super) fn take_remarks(&mut self) -> Vec<Remark> {
+        self.rare.as_mut().map(|rare| std::mem::take(&mut rare.remarks)).unwrap_or_default()
+    }
+
+    #[inline]
+    pub(super) fn put_remarks(&mut self, remarks: Vec<Remark>) {
+        if !remarks.is_empty() {
+            self.rare().remarks = remarks;
+        }
+    }
+
+    /// Observers that are being told and take their time.
+    pub(super) fn telling(&mut self) -> &mut Option<BoxFuture<'static, ()>> {
+        &mut self.rare().telling
+    }
+
+    #[inline]
+    pub(super) fn take_telling(&mut self) -> Option<BoxFuture<'static, ()>> {
+        self.rare.as_mut()?.telling.take()
     }
 }
 
 impl Set {
     pub(super) fn new(hooks: &[Hook]) -> Self {
-        let of = |events: &[Event]| -> Box<[Hook]> {
-            let mut hooks: Vec<_> = hooks.iter().filter(|hook| events.contains(&hook.event)).cloned().collect();
-            if events.contains(&Event::Before) {
-                hooks.sort_by_key(|hook| hook.event);
-            }
-            hooks.into()
-        };
-        let inward = of(&[Event::BeforeRequest, Event::AfterList, Event::Before]);
+        let of = |events: &[Event]| -> Box<[Hook]> { hooks.iter().filter(|hook| events.contains(&hook.event)).cloned().collect() };
+        let mut inward = of(&[Event::BeforeRequest, Event::AfterList, Event::Before]);
+        inward.sort_by_key(|hook| hook.event);
         let after = of(&[Event::After]);
         let observers = of(&[Event::OnSuccess, Event::OnError, Event::OnDenied, Event::OnFinish]);
         let list = |hook: &&Hook| hook.event == Event::AfterList;
         let outward = || after.iter().chain(&observers);
         Self {
-            inward_waits: inward.iter().any(Hook::waits),
+            inward_waits: inward.iter().any(|hook| hook.waits),
             lists: inward.iter().any(|hook| list(&hook)),
-            lists_wait: inward.iter().filter(list).any(Hook::waits),
+            lists_wait: inward.iter().filter(list).any(|hook| hook.waits),
             outward_scoped: outward().any(|hook| hook.only.is_some()),
-            outward_waits: outward().any(Hook::waits),
+            outward_waits: outward().any(|hook| hook.waits),
             inward,
             after,
             observers,
@@ -90,186 +135,44 @@ impl Set {
     /// Whether a hook takes its time on the way in.
     #[inline]
     pub(super) fn waits_inward(&self, asked: &Asked<'_>, tool: Option<&ToolEntry>) -> bool {
-        self.inward_waits
-            && self.inward.iter().any(|hook| {
-                hook.waits()
-                    && match asked {
-                        Asked::Call(call) => selected(hook, tool, call.name()),
-                        Asked::List(_) => hook.event == Event::BeforeRequest,
-                    }
-            })
+        self.inward_waits && self.inward.iter().any(|hook| hook.waits && concerns(hook, asked, tool))
     }
 
     /// What the hooks on the way out need.
+    #[inline]
     pub(super) fn run_of(&self, call: ToolCall, tool: Option<&ToolEntry>, remarks: Vec<Remark>) -> CallRun {
-        let mut run = CallRun { call, remarks, halted: None, about: SmallVec::new(), waits: self.outward_waits };
+        let mut run = CallRun { call, about: u64::MAX, waits: self.outward_waits, told: false, rare: None };
+        run.put_remarks(remarks);
         if self.outward_scoped {
-            run.about.resize((self.after.len() + self.observers.len()).div_ceil(64), 0);
-            run.waits = false;
-            for (number, hook) in self.outward().enumerate() {
-                if selected(hook, tool, run.call.name()) {
-                    run.about[number / 64] |= 1 << (number % 64);
-                    run.waits |= hook.waits();
-                }
-            }
+            self.scope(&mut run, tool);
         }
         run
     }
 
-    /// Runs the hooks on the way in, until one stops the request.
-    pub(super) async fn inward(
-        &self,
-        asked: &mut Asked<'_>,
-        site: Site<'_>,
-        remarks: &mut Vec<Remark>,
-    ) -> Result<(), (Cow<'static, str>, Stop)> {
-        for hook in &self.inward {
-            let saved = hook.fail_open.then(|| Saved::of(asked, remarks));
-            let flow = match (&hook.act, &mut *asked) {
-                (Act::Request(run), asked) => {
-                    let mut event = Request { asked: asked.reborrow(), remarks: Remarks { by: &hook.name, all: remarks } };
-                    flow!(hook, run, &mut event)
-                }
-                (Act::List(run), Asked::Call(call)) if selected(hook, site.tool, call.name()) => {
-                    let (mut flow, mut hidden) = (Ok(()), true);
-                    if let Some(tool) = site.tool {
-                        let mut event = Listed { items: Items::One(tool.spec(), true), context: &call.context, hook };
-                        flow = flow!(hook, run, &mut event);
-                        hidden = matches!(event.items, Items::One(_, false));
-                    }
-                    if flow.is_ok() && hidden {
-                        return Err((hook.name.clone(), Stop::Refuse(Refusal::unknown_tool(call.name()))));
-                    }
-                    flow
-                }
-                (Act::Before(run), Asked::Call(call)) if selected(hook, site.tool, call.name()) => {
-                    let remarks = Remarks { by: &hook.name, all: remarks };
-                    let mut event = BeforeCall { call, tool: site.tool, answer: None, remarks };
-                    let flow = flow!(hook, run, &mut event);
-                    if let (Ok(()), Some(answer)) = (&flow, event.answer) {
-                        return Err((hook.name.clone(), Stop::Answer(answer)));
-                    }
-                    flow
-                }
-                _ => continue,
-            };
-            if let Err(halt) = flow {
-                let tool = match &asked {
-                    Asked::Call(call) => Some(call.name()),
-                    Asked::List(_) => None,
-                };
-                if let Some(refusal) = stopped(hook, halt, tool) {
-                    return Err((hook.name.clone(), Stop::Refuse(refusal)));
-                }
-                if let Some(saved) = saved {
-                    saved.restore(asked, remarks);
-                }
-            }
+    fn scope(&self, run: &mut CallRun, tool: Option<&ToolEntry>) {
+        (run.about, run.waits) = (0, false);
+        let count = self.after.len() + self.observers.len();
+        if count > 64 {
+            run.rare().about.resize((count - 64).div_ceil(64), 0);
         }
-        Ok(())
-    }
-
-    /// Runs the hooks over a list.
-    pub(super) async fn listed(&self, list: &mut ToolList, context: &Context, catalog: Option<&Catalog>) {
-        for hook in &self.inward {
-            let Act::List(run) = &hook.act else { continue };
-            if list.refusal().is_some() {
-                return;
-            }
-            let saved = hook.fail_open.then(|| list.clone());
-            let mut event = Listed { items: Items::Many(list, catalog), context, hook };
-            let flow = flow!(hook, run, &mut event);
-            if let Err(halt) = flow {
-                match stopped(hook, halt, None) {
-                    Some(refusal) => *list = ToolList::refused(refusal),
-                    None => *list = saved.unwrap_or_default(),
-                }
-            }
-        }
-    }
-
-    /// Runs the hooks over a response, and adds the remarks to it.
-    pub(super) async fn outward_over(&self, run: &mut CallRun, response: &mut ToolResponse) {
-        if run.halted.is_none() {
-            if let ToolResponse::Complete(result) = response {
-                self.results(run, result).await;
-            }
-        }
-        for remark in run.remarks.drain(..) {
-            response.add_remark(remark);
-        }
-    }
-
-    async fn results(&self, run: &mut CallRun, result: &mut ToolResult) {
-        for (number, hook) in self.after.iter().enumerate() {
-            let Act::After(act) = &hook.act else { continue };
-            if !run.is_about(number) {
+        for (number, hook) in self.outward().enumerate() {
+            if !selected(hook, tool, run.call.name()) {
                 continue;
             }
-            let saved = hook.fail_open.then(|| (result.clone(), run.remarks.len()));
-            let remarks = Remarks { by: &hook.name, all: &mut run.remarks };
-            let mut event = AfterCall { call: &run.call, result, remarks };
-            let flow = flow!(hook, act, &mut event);
-            let Err(halt) = flow else { continue };
-            let Some(refusal) = stopped(hook, halt, Some(run.call.name())) else {
-                if let Some((saved, remarks)) = saved {
-                    *result = saved;
-                    run.remarks.truncate(remarks);
-                }
-                continue;
-            };
-            let earlier = result.take_remarks();
-            *result = ToolResult::refused(refusal);
-            for remark in earlier {
-                result.add_remark(remark);
+            run.waits |= hook.waits;
+            match number.checked_sub(64) {
+                None => run.about |= 1 << number,
+                Some(further) => run.rare().about[further / 64] |= 1 << (further % 64),
             }
-            run.halted = Some(hook.name.clone());
-            return;
         }
     }
 }
 
-/// The refusal that a halt amounts to; `None` for a failure of a hook that fails open.
-#[cold]
-fn stopped(hook: &Hook, halt: Halt, tool: Option<&ToolName>) -> Option<Refusal> {
-    let halt = match halt.into_failure() {
-        Ok(error) if hook.fail_open => {
-            run::report(hook, &error, "the request goes on");
-            return None;
-        }
-        Ok(error) => {
-            run::report(hook, &error, "the request is refused");
-            let refusal = if hook.event == Event::After { halt::failed_after(error) } else { halt::failed(error) };
-            return Some(refusal.with_by(hook.name.clone()));
-        }
-        Err(halt) => halt,
-    };
-    tracing::debug!(hook = %hook.name, event = %hook.event, reason = ?halt, "a hook stopped a request");
-    Some(halt.into_refusal(&hook.name, tool))
-}
-
-/// A request as it was before a hook that may fail open.
-struct Saved {
-    call: Option<ToolCall>,
-    context: Option<Context>,
-    remarks: usize,
-}
-
-impl Saved {
-    fn of(asked: &Asked<'_>, remarks: &[Remark]) -> Self {
-        let (call, context) = match asked {
-            Asked::Call(call) => (Some((**call).clone()), None),
-            Asked::List(list) => (None, Some(list.context.clone())),
-        };
-        Self { call, context, remarks: remarks.len() }
-    }
-
-    fn restore(self, asked: &mut Asked<'_>, remarks: &mut Vec<Remark>) {
-        match (asked, self.call, self.context) {
-            (Asked::Call(call), Some(saved), _) => **call = saved,
-            (Asked::List(list), _, Some(saved)) => list.context = saved,
-            _ => {}
-        }
-        remarks.truncate(self.remarks);
+/// Whether a hook on the way in runs for this request.
+#[inline]
+pub(super) fn concerns(hook: &Hook, asked: &Asked<'_>, tool: Option<&ToolEntry>) -> bool {
+    match asked {
+        Asked::Call(call) => selected(hook, tool, call.name()),
+        Asked::List(_) => hook.event == Event::BeforeRequest,
     }
 }

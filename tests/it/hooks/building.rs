@@ -85,7 +85,8 @@ async fn a_selector_decides_for_which_tools_a_hook_runs() {
         .tool(Probe::new().tool("git.push"))
         .tool(Probe::new().tool("ping").read_only());
     let stack = layer.layer(router);
-    for (name, ran) in [("git.status", "glob tag all end"), ("git.push", "glob writes all"), ("ping", "all"), ("git.x", "glob writes all")] {
+    for (name, ran) in [("git.status", "glob tag all end"), ("git.push", "glob writes all"), ("ping", "all"), ("git.x", "glob writes all")]
+    {
         stack.run_call(call(name)).await;
         assert_eq!(trace.text(), ran, "{name}");
     }
@@ -97,7 +98,11 @@ async fn more_scoped_hooks_than_bits_in_a_word_keep_their_scopes() {
     let layer = (0..200).fold(HooksLayer::new(), |layer, n| {
         let trace = trace.clone();
         let hook = Hook::on_finish(format!("h{n}"), move |_| trace.say(n.to_string()));
-        layer.hook(if n % 70 == 3 { hook.only(ToolSelector::new().name("t").unwrap()) } else { hook.only(ToolSelector::new().name("u").unwrap()) })
+        layer.hook(if n % 70 == 3 {
+            hook.only(ToolSelector::new().name("t").unwrap())
+        } else {
+            hook.only(ToolSelector::new().name("u").unwrap())
+        })
     });
     layer.layer(Router::new().tool(Probe::new().tool("t"))).run_call(call("t")).await;
     assert_eq!(trace.text(), "3 73 143");
@@ -114,6 +119,9 @@ async fn describe_shows_the_hooks_of_each_event_and_lint_their_order() {
     };
     let judge = || toolstack::layer::gate("judge", |_| Ok(()));
     let stack = ServiceBuilder::new().layer(hooks()).layer(judge()).service(Router::new());
-    assert_eq!(stack.describe().await.layers()[0].to_string(), "hooks (after_list: plan, before_call: b a, on_finish: audit, fail_open: a)");
+    assert_eq!(
+        stack.describe().await.layers()[0].to_string(),
+        "hooks (after_list: plan, before_call: b a, on_finish: audit, fail_open: a)"
+    );
     assert_eq!(stack.lint().await, []);
 }

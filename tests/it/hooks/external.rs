@@ -106,7 +106,11 @@ fn no_answers() -> Vec<(&'static str, String, &'static str)> {
         ("a field twice", pre(&format!(r#""permissionDecision":"deny",{allow}"#)), "it cannot be read"),
         ("arguments beside a denial", pre(r#""permissionDecision":"deny","updatedInput":{}"#), "`updatedInput` stands"),
         ("arguments that are no object", pre(&format!(r#"{allow},"updatedInput":[1]"#)), "`updatedInput` is not an object"),
-        ("arguments with a key twice", pre(&format!(r#"{allow},"updatedInput":{{"a":{{"k":1,"k":2}}}}"#)), "`updatedInput` is not an object"),
+        (
+            "arguments with a key twice",
+            pre(&format!(r#"{allow},"updatedInput":{{"a":{{"k":1,"k":2}}}}"#)),
+            "`updatedInput` is not an object",
+        ),
     ]
 }
 
@@ -199,19 +203,27 @@ async fn i01_numbers_pass_through_a_program_bit_for_bit() {
 
 #[tokio::test]
 async fn a_program_is_shown_the_call_and_over_a_result_the_response() {
-    let show = shell(r#"input=$(cat | sed 's/"/\\"/g'); printf '{"hookSpecificOutput":{"hookEventName":"%s","additionalContext":"%s"%s}}' "$EVENT" "$input" "$MORE""#);
+    let show = shell(
+        r#"input=$(cat | sed 's/"/\\"/g'); printf '{"hookSpecificOutput":{"hookEventName":"%s","additionalContext":"%s"%s}}' "$EVENT" "$input" "$MORE""#,
+    );
     let pre = show.clone().env("EVENT", "PreToolUse").env("MORE", r#","permissionDecision":"allow""#);
     let post = show.env("EVENT", "PostToolUse").env("MORE", "");
     let layer = HooksLayer::new().hook(pre.before()).hook(post.after());
     let stack = layer.layer(Router::new().tool(Probe::answering(|_| ToolResponse::text("done")).tool("t")));
     let response = stack.run_call(call("t").with_id("c1").with_context(Context::new().with_session("s1"))).await;
     let common = r#""tool_name":"t","tool_use_id":"c1","tool_input":{"n":1}"#;
-    assert_eq!(response.remarks(), [
-        Remark::new("guard", format!(r#"{{"session_id":"s1","hook_event_name":"PreToolUse",{common}}}"#)),
-        Remark::new("guard", format!(
-            r#"{{"session_id":"s1","hook_event_name":"PostToolUse",{common},"tool_response":{{"content":[{{"type":"text","text":"done"}}]}}}}"#
-        )),
-    ]);
+    assert_eq!(
+        response.remarks(),
+        [
+            Remark::new("guard", format!(r#"{{"session_id":"s1","hook_event_name":"PreToolUse",{common}}}"#)),
+            Remark::new(
+                "guard",
+                format!(
+                    r#"{{"session_id":"s1","hook_event_name":"PostToolUse",{common},"tool_response":{{"content":[{{"type":"text","text":"done"}}]}}}}"#
+                )
+            ),
+        ]
+    );
 }
 
 #[tokio::test]
@@ -259,8 +271,31 @@ async fn a_program_gets_no_more_of_the_environment_than_it_is_given() {
 /// Pieces of answers, put together in any way.
 fn answers() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
-        "{", "}", "[", "]", ":", ",", "\"hookSpecificOutput\"", "\"hookEventName\"", "\"PreToolUse\"", "\"permissionDecision\"", "\"allow\"",
-        "\"deny\"", "\"ask\"", "\"block\"", "\"decision\"", "\"reason\"", "\"updatedInput\"", "null", "true", "1e400", "\"", "\\", " ", "\u{0}", "é",
+        "{",
+        "}",
+        "[",
+        "]",
+        ":",
+        ",",
+        "\"hookSpecificOutput\"",
+        "\"hookEventName\"",
+        "\"PreToolUse\"",
+        "\"permissionDecision\"",
+        "\"allow\"",
+        "\"deny\"",
+        "\"ask\"",
+        "\"block\"",
+        "\"decision\"",
+        "\"reason\"",
+        "\"updatedInput\"",
+        "null",
+        "true",
+        "1e400",
+        "\"",
+        "\\",
+        " ",
+        "\u{0}",
+        "é",
     ]);
     prop_oneof![
         prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat()),

@@ -37,7 +37,9 @@ fn failing(event: &str, way: &'static str) -> Hook {
         };
     }
     match event {
-        "before_request" => fail!({ event.extensions_mut().insert("changed"); event.remark("changed") }; before_request, before_request_async, event),
+        "before_request" => {
+            fail!({ event.extensions_mut().insert("changed"); event.remark("changed") }; before_request, before_request_async, event)
+        }
         "after_list" => fail!(event.retain(|_| true); after_list, after_list_async, event),
         "before_call" => fail!({
             event.set_arguments(Arguments::from_text(r#"{"n":"changed"}"#));
@@ -117,8 +119,10 @@ async fn a11_an_observer_that_fails_changes_nothing_and_is_counted() {
     let failures = layer.failures();
     let stack = layer.layer(Router::new().tool(Probe::new().tool("t")));
     assert_eq!(stack.run_call(call("t")).await.as_text().as_deref(), Some("ok"));
-    assert_eq!(failures.iter().map(|(name, _, count)| format!("{name}:{count}")).collect::<Vec<_>>().join(" "),
-        "error:1 panic:1 error_async:1 panic_async:1 timeout:1 last:0 last_async:0");
+    assert_eq!(
+        failures.iter().map(|(name, _, count)| format!("{name}:{count}")).collect::<Vec<_>>().join(" "),
+        "error:1 panic:1 error_async:1 panic_async:1 timeout:1 last:0 last_async:0"
+    );
     assert_eq!(heard.text(), "last last_async");
 }
 
@@ -149,12 +153,15 @@ async fn a13_a_no_an_error_a_timeout_and_nobody_there_are_told_apart() {
         let refusal = response.refusal().unwrap();
         told.push(format!("{}: {} ({})", refusal.kind(), refusal.message(), failures.total()));
     }
-    assert_eq!(told, [
-        "denied: The person said no. (0)",
-        "internal: The request failed. (1)",
-        "approval_needed: Nobody is here to approve this. (0)",
-        "internal: The request failed. (1)",
-    ]);
+    assert_eq!(
+        told,
+        [
+            "denied: The person said no. (0)",
+            "internal: The request failed. (1)",
+            "approval_needed: Nobody is here to approve this. (0)",
+            "internal: The request failed. (1)",
+        ]
+    );
 }
 
 #[tokio::test]

@@ -195,7 +195,10 @@ async fn an_after_hook_that_halts_withholds_the_result() {
     let trace = Trace::default();
     let [later, denied] = std::array::from_fn(|_| trace.clone());
     let layer = HooksLayer::new()
-        .after("leak", |call| if call.result().as_text().is_some_and(|text| text.contains("key")) { Err(Halt::other("a key")) } else { Ok(()) })
+        .after(
+            "leak",
+            |call| if call.result().as_text().is_some_and(|text| text.contains("key")) { Err(Halt::other("a key")) } else { Ok(()) },
+        )
         .after("later", move |_| {
             later.say("later");
             Ok(())

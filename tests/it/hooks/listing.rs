@@ -128,7 +128,11 @@ async fn a_hook_that_fails_open_hides_nothing_not_even_what_it_had_taken_away() 
 
 #[tokio::test]
 async fn a_tool_that_only_a_fallback_answers_is_in_no_list_and_so_unknown() {
-    let fallback = || Router::new().tool(sync_tool_fn("ping", || "pong")).fallback(tower::service_fn(async |_: ToolCall| Ok::<_, std::convert::Infallible>(ToolResponse::text("any"))));
+    let fallback = || {
+        Router::new()
+            .tool(sync_tool_fn("ping", || "pong"))
+            .fallback(tower::service_fn(async |_: ToolCall| Ok::<_, std::convert::Infallible>(ToolResponse::text("any"))))
+    };
     assert!(fallback().run_call(call("other")).await.is_completed());
     assert_eq!(plan().layer(fallback()).run_call(call("other")).await.outcome().as_str(), "unknown_tool");
     // A hook that is not about what is listed leaves it alone.

@@ -5,7 +5,10 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use toolstack::{
     Refusal, RefusalKind, Router, StackExt, ToolResponse,
-    layer::{gate, hooks::{Halt, HooksLayer}},
+    layer::{
+        gate,
+        hooks::{Halt, HooksLayer},
+    },
     model::{InputRequired, TaskHandle},
     testing::{Behaviour, Controlled, Probe, Strict},
 };
@@ -63,7 +66,9 @@ async fn a01_every_end_is_heard_once() {
     ];
     for waits in [false, true] {
         let trace = Trace::default();
-        let router = answers.into_iter().fold(Router::new(), |router, (name, answer, _)| router.tool(Probe::answering(move |_| answer()).tool(name)));
+        let router = answers
+            .into_iter()
+            .fold(Router::new(), |router, (name, answer, _)| router.tool(Probe::answering(move |_| answer()).tool(name)));
         let stack = observed(&trace, waits).layer(router);
         for (name, _, heard) in answers {
             stack.run_call(call(name)).await;
@@ -215,7 +220,10 @@ async fn many_calls_at_once_are_each_heard_of_once() {
         assert_eq!(answers.iter().filter(|answer| answer.is_completed()).count(), 50);
         let heard = trace.take();
         let count = |what: &str| heard.iter().filter(|heard| *heard == what).count();
-        assert_eq!((count("success"), count("denied"), count("finish:completed"), count("finish:denied"), heard.len()), (50, 50, 50, 50, 200));
+        assert_eq!(
+            (count("success"), count("denied"), count("finish:completed"), count("finish:denied"), heard.len()),
+            (50, 50, 50, 50, 200)
+        );
     }
 }
 

@@ -1,8 +1,15 @@
 use std::time::Duration;
 
+use serde_json::json;
 use toolstack::{
-    Router, StackExt,
-    layer::hooks::HooksLayer,
+    Refusal, RefusalKind, Router, StackExt, ToolCall, ToolResponse,
+    layer::{
+        PolicyLayer, VisibilityLayer,
+        closures::Gate,
+        gate,
+        hooks::{Halt, HooksLayer},
+    },
+    stack::ToolStack,
     testing::Probe,
 };
 use tower::{Layer, ServiceBuilder};
@@ -132,4 +139,62 @@ async fn an_async_hook_keeps_its_place_among_the_others() {
         assert!(stack.run_call(call("t")).await.is_completed());
         assert_eq!(trace.text(), "a b c d e f g h i");
     }
+}
+
+/// Whether a call of `delete` is denied, for its argument or because there is no such thing, and what `lint` says.
+async fn asked(stack: &impl ToolStack, path: &str) -> (Option<RefusalKind>, Vec<&'static str>) {
+    let response = stack.run_call(ToolCall::new("delete", json!({ "path": path }))).await;
+    let broken = stack.lint().await.iter().map(|fault| fault.rule).collect();
+    (response.refusal().map(Refusal::kind), broken)
+}
+
+/// Lets nothing near `/etc`.
+fn judge() -> PolicyLayer<Gate<impl Fn(&mut ToolCall) -> Result<(), Refusal> + Send + Sync + 'static>> {
+    gate("judge", |call: &mut ToolCall| {
+        let allowed = call.arguments.object().is_ok_and(|object| object["path"].as_str().is_some_and(|path| !path.starts_with("/etc")));
+        if allowed { Ok(()) } else { Err(Refusal::new(RefusalKind::Denied, "Not there.").with_by("judge")) }
+    })
+}
+
+#[tokio::test]
+async fn hooks_that_rewrite_stand_outside_what_judges_arguments() {
+    let rewrite = || {
+        HooksLayer::new().before("absolute", |call| {
+            call.set_arguments(json!({ "path": "/etc/passwd" }).as_object().cloned().unwrap_or_default());
+            Ok(())
+        })
+    };
+    let tools = || Router::new().tool(Probe::new().tool("delete"));
+    let right = ServiceBuilder::new().layer(rewrite()).layer(judge()).service(tools());
+    assert_eq!(asked(&right, "passwd").await, (Some(RefusalKind::Denied), vec![]));
+    let swapped = ServiceBuilder::new().layer(judge()).layer(rewrite()).service(tools());
+    // What was judged is not what ran.
+    assert_eq!(asked(&swapped, "passwd").await, (None, vec!["rewrite-after-decision"]));
+}
+
+#[tokio::test]
+async fn hooks_that_decide_about_tools_stand_inside_what_hides_them() {
+    let deny = || HooksLayer::new().before("deny", |_| Err(Halt::error("Nobody may delete.")));
+    let hide = || VisibilityLayer::new(|tool, _| tool.name != *"delete");
+    let tools = || Router::new().tool(Probe::new().tool("delete"));
+    let right = ServiceBuilder::new().layer(hide()).layer(deny()).service(tools());
+    assert_eq!(asked(&right, "x").await, (Some(RefusalKind::UnknownTool), vec![]));
+    // It is told that there is such a tool.
+    let swapped = ServiceBuilder::new().layer(deny()).layer(hide()).service(tools());
+    assert_eq!(asked(&swapped, "x").await, (Some(RefusalKind::Denied), vec!["decision-before-visibility"]));
+}
+
+#[tokio::test]
+async fn hooks_that_hide_stand_outside_what_decides() {
+    let hide = || {
+        HooksLayer::new().after_list("hide", |list| {
+            list.retain(|tool| tool.name != *"delete");
+            Ok(())
+        })
+    };
+    let tools = || Router::new().tool(Probe::answering(|_| ToolResponse::text("done")).tool("delete"));
+    let right = ServiceBuilder::new().layer(hide()).layer(judge()).service(tools());
+    assert_eq!(asked(&right, "/etc").await, (Some(RefusalKind::UnknownTool), vec![]));
+    let swapped = ServiceBuilder::new().layer(judge()).layer(hide()).service(tools());
+    assert_eq!(asked(&swapped, "/etc").await, (Some(RefusalKind::Denied), vec!["decision-before-visibility"]));
 }

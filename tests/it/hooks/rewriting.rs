@@ -2,7 +2,10 @@ use proptest::prelude::*;
 use serde_json::json;
 use toolstack::{
     Refusal, RefusalKind, Router, StackExt, ToolCall, ToolResponse,
-    layer::{gate, hooks::{Halt, Hook, HooksLayer}},
+    layer::{
+        gate,
+        hooks::{Halt, Hook, HooksLayer},
+    },
     model::{Arguments, Context, InputRequired, Outcome, Remark, Resume, TaskHandle},
     testing::Probe,
 };
@@ -147,13 +150,16 @@ async fn values_reach_later_hooks_and_the_tool_and_no_retry() {
     let resume = Resume::new(Some("state".into()), toolstack::model::RawObject::new());
     let again = ToolCall::new("t", first.arguments.clone()).with_context(first.context.clone().with_resume(resume));
     assert!(stack.run_call(again).await.is_completed());
-    assert_eq!(found.take(), [
-        r#"Some(Tenant(7))"#,
-        r#"Some(Tenant(7)) Some("handed")"#,
-        // The hooks ran again, and found nothing of the first time.
-        "None",
-        r#"None Some("handed")"#,
-    ]);
+    assert_eq!(
+        found.take(),
+        [
+            r#"Some(Tenant(7))"#,
+            r#"Some(Tenant(7)) Some("handed")"#,
+            // The hooks ran again, and found nothing of the first time.
+            "None",
+            r#"None Some("handed")"#,
+        ]
+    );
 }
 
 #[tokio::test]
