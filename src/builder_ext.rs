@@ -7,6 +7,7 @@ use crate::{
     layer::{
         CallsLayer, CatchErrorLayer, CatchPanicLayer, PermissionLayer, PolicyLayer, TimeoutLayer, VisibilityLayer, calls,
         closures::{self, Gate, GateAsync, GateTool, MapCall, MapList, MapResult},
+        hooks::HooksLayer,
         permission::{Effect, Rules},
     },
     model::{Context, ToolCall, ToolList, ToolResult, ToolSpec},
@@ -81,6 +82,9 @@ layers! {
     /// Decides about each call by what its tool is. See [`gate_tool`](crate::layer::gate_tool).
     fn gate_tool[F](name: impl Into<Cow<'static, str>>, closure: F) -> PolicyLayer<GateTool<F>>
         where [F: Fn(&ToolCall, &ToolEntry) -> Result<(), Refusal> + Send + Sync + 'static] = closures::gate_tool(name, closure);
+
+    /// Runs hooks. See [`hooks`](crate::layer::hooks).
+    fn hooks(hooks: HooksLayer) -> HooksLayer = hooks;
 
     /// Changes each call. See [`map_call`](crate::layer::map_call).
     fn map_call[F](name: impl Into<Cow<'static, str>>, closure: F) -> PolicyLayer<MapCall<F>>

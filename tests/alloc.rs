@@ -22,8 +22,8 @@ use serde_json::{json, value::RawValue};
 use toolstack::{
     ListTools, Router, ServiceBuilderExt, Tool, ToolCall, ToolResponse,
     layer::{
-        Policy, PolicyLayer, Site, Step, TimeoutLayer, VisibilityLayer, after, gate, gate_async, gate_tool, map_call, map_list, map_result,
-        named,
+        HooksLayer, Policy, PolicyLayer, Site, Step, TimeoutLayer, VisibilityLayer, after, gate, gate_async, gate_tool, hooks::Hook,
+        map_call, map_list, map_result, named,
         permission::{Effect, PermissionLayer, Rules},
     },
     middleware::{Next, from_fn},
@@ -179,6 +179,42 @@ fn no_layer_of_ours_adds_one() {
     assert_eq!(with(named("named", Identity::new())), CALL, "named");
     assert_eq!(with(ServiceBuilder::new().calls(Identity::new()).into_inner()), CALL, "calls");
     assert_eq!(with(PolicyLayer::new(Counted::default())), CALL, "a policy with state");
+}
+
+#[test]
+fn a_hook_that_does_not_wait_adds_none() {
+    let git = || toolstack::select::ToolSelector::new().name("add*").unwrap();
+    assert_eq!(with(HooksLayer::new()), CALL, "no hooks");
+    assert_eq!(with(HooksLayer::new().before_request("a", |_| Ok(()))), CALL, "before_request");
+    assert_eq!(
+        with(HooksLayer::new().after_list("a", |list| {
+            list.retain(|_| true);
+            Ok(())
+        })),
+        CALL,
+        "after_list"
+    );
+    assert_eq!(with(HooksLayer::new().before("a", |_| Ok(()))), CALL, "before");
+    assert_eq!(with(HooksLayer::new().hook(Hook::before("a", |_| Ok(())).fail_open())), CALL, "before, failing open");
+    assert_eq!(with(HooksLayer::new().hook(Hook::before("a", |_| Ok(())).only(git()))), CALL, "before, for some tools");
+    assert_eq!(with(HooksLayer::new().after("a", |_| Ok(()))), CALL, "after");
+    assert_eq!(with(HooksLayer::new().on_finish("a", |_| ())), CALL, "on_finish");
+    assert_eq!(with(HooksLayer::new().hook(Hook::on_finish("a", |_| ()).only(git()))), CALL, "on_finish, for some tools");
+    let many = (0..20).fold(HooksLayer::new(), |layer, n| {
+        layer.before(format!("{n}"), |_| Ok(())).after(format!("{n}"), |_| Ok(())).on_success(format!("{n}"), |_| ())
+    });
+    assert_eq!(with(many), CALL, "sixty of them");
+}
+
+#[test]
+fn a_hook_that_waits_costs_boxes_only_for_the_calls_that_it_is_about() {
+    let other = || toolstack::select::ToolSelector::new().name("other").unwrap();
+    let before = || Hook::before_async("a", |_| Box::pin(async { Ok(()) })).timeout(None);
+    let after = || Hook::after_async("a", |_| Box::pin(async { Ok(()) })).timeout(None);
+    // The hook's own, the walk through the hooks, and the future that waits.
+    assert_eq!(with(HooksLayer::new().hook(before())), more(3), "before");
+    assert_eq!(with(HooksLayer::new().hook(before().only(other()))), CALL, "before, for another tool");
+    assert_eq!(with(HooksLayer::new().hook(after().only(other()))), CALL, "after, for another tool");
 }
 
 #[test]

@@ -112,6 +112,16 @@ const PAIRS: &[Pair] = &[
         ..Pair::NONE
     },
     Pair {
+        rule: "rewrite-after-decision",
+        severity: Severity::Error,
+        // Hooks do both, one after the other, and so do two layers of them.
+        outer: |note| note.has(Duty::Decides) && !note.has(Duty::RewritesArguments),
+        inner: |note| note.has(Duty::RewritesArguments),
+        why: "the arguments are changed after they were judged, so what runs is not what was allowed.",
+        help: "Put what changes calls outside what judges them.",
+        ..Pair::NONE
+    },
+    Pair {
         rule: "decision-before-visibility",
         severity: Severity::Error,
         outer: |note| note.has(Duty::Decides) && !note.is_foreign(),

@@ -67,6 +67,8 @@ pub enum Duty {
     Repeats,
     /// Changes the name or the arguments of a call.
     Rewrites,
+    /// Changes the arguments of a call, and never its name.
+    RewritesArguments,
     /// Answers at once when what is within is not ready.
     Sheds,
     /// Bounds how long a call takes.

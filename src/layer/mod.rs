@@ -11,6 +11,7 @@
 //! | [`CatchErrorLayer`] | turns errors of other crates' layers into refusals | outside all layers whose errors it should catch |
 //! | [`VisibilityLayer`] | decides which tools there are for this caller | outside whatever would tell of a hidden tool by treating it otherwise |
 //! | [`map_call`] | changes calls | outside whatever judges a call; one that renames, outside visibility too, since no tool runs but the one that was judged |
+//! | [`HooksLayer`] | runs hooks: functions and programs that look, rewrite or refuse | inside visibility and limits, outside whatever judges arguments |
 //! | [`gate`], [`gate_async`], [`gate_tool`] | decide whether a tool runs | inside whatever changes the call |
 //! | [`PermissionLayer`] | decides whether a tool runs, by rules, remembered answers, or a person | inside whatever changes or checks the call; outside whatever holds a place or counts the time while a person thinks |
 //! | [`TimeoutLayer`] | bounds how long a call takes | inside whatever waits for a person, outside whatever waits for capacity |
@@ -35,6 +36,7 @@ pub mod calls;
 pub mod catch_error;
 pub mod catch_panic;
 pub mod closures;
+pub mod hooks;
 pub mod named;
 pub mod permission;
 pub mod timeout;
@@ -46,6 +48,7 @@ pub use self::{
     catch_error::CatchErrorLayer,
     catch_panic::CatchPanicLayer,
     closures::{after, gate, gate_async, gate_tool, map_call, map_list, map_result},
+    hooks::{Hook, HooksLayer},
     named::{NamedLayer, named},
     permission::PermissionLayer,
     timeout::TimeoutLayer,

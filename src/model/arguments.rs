@@ -181,9 +181,9 @@ impl Arguments {
     /// Whether both are the same JSON, number for number as it is written. Clones are compared by pointer.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
-            (Repr::Empty, Repr::Empty) => return true,
+            (Repr::Value(None), Repr::Value(None)) => return true,
             (Repr::Text { text: a, .. }, Repr::Text { text: b, .. }) if Arc::ptr_eq(a, b) || a == b => return true,
-            (Repr::Value { value: a, .. }, Repr::Value { value: b, .. }) if Arc::ptr_eq(a, b) => return true,
+            (Repr::Value(Some(a)), Repr::Value(Some(b))) if Arc::ptr_eq(a, b) => return true,
             _ => {}
         }
         matches!((self.canonical(), other.canonical()), (Ok(a), Ok(b)) if a == b)

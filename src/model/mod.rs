@@ -22,6 +22,7 @@ pub(crate) mod permit;
 mod principal;
 mod progress;
 mod raw;
+pub(crate) mod remark;
 mod response;
 mod result;
 mod spec;
@@ -44,6 +45,7 @@ pub use self::{
     principal::Principal,
     progress::{Progress, ProgressUpdate},
     raw::{RawObject, RawObjectError},
+    remark::Remark,
     response::ToolResponse,
     result::ToolResult,
     spec::{Fingerprint, Icon, SchemaError, ToolSpec},

@@ -20,8 +20,17 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Clone)]
 pub struct Pattern {
     text: Box<str>,
-    /// `None` for a text that is compared as it is.
-    glob: Option<GlobMatcher>,
+    kind: Kind,
+}
+
+/// How a pattern is compared.
+#[derive(Clone)]
+enum Kind {
+    /// As it is.
+    Text,
+    /// A text and a star behind it, which most globs are.
+    Prefix,
+    Glob(GlobMatcher),
 }
 
 /// Why a text is not a pattern.
@@ -52,21 +61,25 @@ impl Pattern {
         if pattern.len() > Self::MAX_LENGTH {
             return Err(error(format!("it has more than {} bytes", Self::MAX_LENGTH)));
         }
-        let glob = if pattern.contains(['*', '?', '[', ']', '{', '}', '\\']) {
-            let glob = GlobBuilder::new(pattern).literal_separator(false).backslash_escape(true).build();
-            Some(glob.map_err(|glob| error(glob.kind().to_string()))?.compile_matcher())
+        const SPECIAL: [char; 7] = ['*', '?', '[', ']', '{', '}', '\\'];
+        let kind = if !pattern.contains(SPECIAL) {
+            Kind::Text
+        } else if pattern.strip_suffix('*').is_some_and(|prefix| !prefix.contains(SPECIAL)) {
+            Kind::Prefix
         } else {
-            None
+            let glob = GlobBuilder::new(pattern).literal_separator(false).backslash_escape(true).build();
+            Kind::Glob(glob.map_err(|glob| error(glob.kind().to_string()))?.compile_matcher())
         };
-        Ok(Self { text: pattern.into(), glob })
+        Ok(Self { text: pattern.into(), kind })
     }
 
     /// Whether the pattern fits the whole text.
     #[must_use]
     pub fn matches(&self, text: &str) -> bool {
-        match &self.glob {
-            None => *self.text == *text,
-            Some(glob) => glob.is_match(text),
+        match &self.kind {
+            Kind::Text => *self.text == *text,
+            Kind::Prefix => text.starts_with(&self.text[..self.text.len() - 1]),
+            Kind::Glob(glob) => glob.is_match(text),
         }
     }
 
@@ -115,5 +128,22 @@ impl<'de> Deserialize<'de> for Pattern {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
         Self::new(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_with_a_star_behind_it_matches_as_the_glob_that_it_is() {
+        for pattern in ["*", "git.*", "g*", "\u{e9}*", "a/*"] {
+            let glob = GlobBuilder::new(pattern).literal_separator(false).backslash_escape(true).build().unwrap().compile_matcher();
+            assert!(matches!(Pattern::new(pattern).unwrap().kind, Kind::Prefix));
+            for text in ["", "g", "git", "git.", "git.status", "git.a/b", "digit.x", "a/", "a/b\nc", "\u{e9}", "\u{e9}t\u{e9}", "*", "git.*"] {
+                assert_eq!(Pattern::new(pattern).unwrap().matches(text), glob.is_match(text), "{pattern} on {text:?}");
+            }
+        }
+        assert!(matches!(Pattern::new("a**").unwrap().kind, Kind::Glob(_)) && matches!(Pattern::new("a\\*").unwrap().kind, Kind::Glob(_)));
     }
 }

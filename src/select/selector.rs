@@ -80,6 +80,19 @@ impl ToolSelector {
         *self == Self::default()
     }
 
+    /// Whether a tool that nobody registered is selected, such as one that a [fallback](crate::Router::fallback) answers for. All that is
+    /// known of it is its name: it has no tag and no source, and is not believed in anything.
+    #[must_use]
+    pub fn matches_unknown(&self, name: &str) -> bool {
+        (self.names.is_empty() || self.names.iter().any(|pattern| pattern.matches(name)))
+            && self.tags.is_empty()
+            && self.sources.is_empty()
+            && self.read_only != Some(true)
+            && self.destructive != Some(false)
+            && self.idempotent != Some(true)
+            && self.open_world != Some(false)
+    }
+
     /// Whether this tool is selected.
     #[must_use]
     pub fn matches(&self, tool: &ToolEntry) -> bool {

@@ -8,8 +8,9 @@ use std::time::Duration;
 use toolstack::{
     ToolCall,
     layer::{
-        CatchErrorLayer, CatchPanicLayer, TimeoutLayer, VisibilityLayer, after, calls, gate, gate_async, gate_tool, map_call, map_list,
-        map_result, named,
+        CatchErrorLayer, CatchPanicLayer, TimeoutLayer, VisibilityLayer, after, calls, gate, gate_async, gate_tool,
+        hooks::{Hook, HooksLayer},
+        map_call, map_list, map_result, named,
         permission::{Approval, ApprovalRequest, Effect, PermissionLayer, Rules},
     },
     middleware::{Next, from_fn},
@@ -41,6 +42,40 @@ rows! {
         })
     });
     gate_tool_keeps_the_contract: Contract::new(|| gate_tool("gate_tool", |_, _| Ok(())));
+    hooks_keep_the_contract: Contract::new(|| {
+        HooksLayer::new()
+            .before_request("request", |_| Ok(()))
+            .after_list("list", |_| Ok(()))
+            .before("before", |_| Ok(()))
+            .after("after", |_| Ok(()))
+            .on_finish("finish", |_| ())
+    });
+    hooks_that_take_their_time_keep_the_contract: Contract::new(|| {
+        HooksLayer::new()
+            .before_request_async("request", |_| Box::pin(async {
+                tokio::task::yield_now().await;
+                Ok(())
+            }))
+            .after_list_async("list", |_| Box::pin(async {
+                tokio::task::yield_now().await;
+                Ok(())
+            }))
+            .hook(Hook::before_async("before", |_| Box::pin(async {
+                tokio::task::yield_now().await;
+                Ok(())
+            })).fail_open())
+            .after_async("after", |_| Box::pin(async {
+                tokio::task::yield_now().await;
+                Ok(())
+            }))
+            .on_finish_async("finish", |_| tokio::task::yield_now())
+    });
+    hooks_on_the_way_out_that_take_their_time_keep_the_contract: Contract::new(|| {
+        HooksLayer::new().on_success_async("success", |_| tokio::task::yield_now()).after_async("after", |_| Box::pin(async {
+            tokio::task::yield_now().await;
+            Ok(())
+        }))
+    });
     map_call_keeps_the_contract: Contract::new(|| map_call("map_call", |_| {}));
     map_list_keeps_the_contract: Contract::new(|| map_list("map_list", |_, _| {}));
     map_result_keeps_the_contract: Contract::new(|| map_result("map_result", |_| {}));

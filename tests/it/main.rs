@@ -9,6 +9,7 @@ mod contract;
 mod describe;
 mod examples;
 mod foreign_layers;
+mod hooks;
 mod layers;
 mod lint;
 mod order;

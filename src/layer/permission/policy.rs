@@ -162,7 +162,8 @@ impl Policy for Permission {
             let judge = self.judge.load();
             let principal = listed.context.principal();
             // A tool that is not in the catalog cannot be judged here. A call of it is, and is refused.
-            list.retain(|tool| catalog.with(&tool.name, |entry| !entry.is_some_and(|entry| judge.always_denies(entry, principal))));
+            let tools = catalog.snapshot();
+            list.retain(|tool| !tools.get(&tool.name).is_some_and(|entry| judge.always_denies(entry, principal)));
         }
     }
 }
