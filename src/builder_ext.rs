@@ -5,10 +5,11 @@ use tower::{ServiceBuilder, layer::util::Stack};
 use crate::{
     error::Refusal,
     layer::{
-        CallsLayer, CatchErrorLayer, CatchPanicLayer, PolicyLayer, TimeoutLayer, VisibilityLayer, calls,
+        CallsLayer, CatchErrorLayer, CatchPanicLayer, PinLayer, PolicyLayer, SessionLayer, TimeoutLayer, VisibilityLayer, calls,
         closures::{self, Gate, GateAsync, GateTool, MapCall, MapList, MapResult},
     },
     model::{Context, ToolCall, ToolList, ToolResult, ToolSpec},
+    store::SessionStore,
     tool::ToolEntry,
 };
 
@@ -92,6 +93,13 @@ layers! {
     /// Changes each result. See [`map_result`](crate::layer::map_result).
     fn map_tool_result[F](name: impl Into<Cow<'static, str>>, closure: F) -> PolicyLayer<MapResult<F>>
         where [F: Fn(&mut ToolResult) + Send + Sync + 'static] = closures::map_result(name, closure);
+
+    /// Sets an argument to the session of the context, whatever the model chose. See [`PinLayer`].
+    fn pin_session(parameter: &str) -> PinLayer = PinLayer::session(parameter);
+
+    /// Resolves and holds the open sessions that an argument names. See [`session`](crate::layer::session).
+    fn sessions[Store](store: Store, parameter: &str) -> SessionLayer
+        where [Store: SessionStore] = SessionLayer::new(store).argument(parameter).require_open();
 
     /// Bounds how long a call takes, and answers with a refusal. See [`timeout`](crate::layer::timeout).
     fn call_timeout(total: Duration) -> TimeoutLayer = TimeoutLayer::new(total);

@@ -16,6 +16,7 @@ pub mod run;
 pub mod select;
 mod service_ext;
 pub mod stack;
+pub mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod tool;

@@ -10,6 +10,8 @@
 //! | [`CatchPanicLayer`] | turns a panic into a refusal | so that every other layer's panic is caught, and observers within still finish |
 //! | [`CatchErrorLayer`] | turns errors of other crates' layers into refusals | outside all layers whose errors it should catch |
 //! | [`VisibilityLayer`] | decides which tools there are for this caller | outside whatever would tell of a hidden tool by treating it otherwise |
+//! | [`PinLayer`] | sets arguments that the model may not choose, in calls and in lists | outside whatever judges a call |
+//! | [`SessionLayer`] | resolves and holds the sessions that a call names | inside what finds out who asks, outside permission |
 //! | [`map_call`] | changes calls | outside whatever judges a call |
 //! | [`gate`], [`gate_async`], [`gate_tool`] | decide whether a tool runs | inside whatever changes the call |
 //! | [`TimeoutLayer`] | bounds how long a call takes | inside whatever waits for a person, outside whatever waits for capacity |
@@ -35,6 +37,8 @@ pub mod catch_error;
 pub mod catch_panic;
 pub mod closures;
 pub mod named;
+mod per_tool;
+pub mod session;
 pub mod timeout;
 pub mod visibility;
 
@@ -45,6 +49,7 @@ pub use self::{
     catch_panic::CatchPanicLayer,
     closures::{after, gate, gate_async, gate_tool, map_call, map_list, map_result},
     named::{NamedLayer, named},
+    session::{PinLayer, SessionLayer},
     timeout::TimeoutLayer,
     visibility::VisibilityLayer,
 };

@@ -2,13 +2,15 @@
 
 use std::{convert::Infallible, time::Duration};
 
+use serde_json::json;
 use toolstack::{
     ToolCall,
     layer::{
-        CatchErrorLayer, CatchPanicLayer, TimeoutLayer, VisibilityLayer, after, calls, gate, gate_async, gate_tool, map_call, map_list,
-        map_result, named,
+        CatchErrorLayer, CatchPanicLayer, PinLayer, SessionLayer, TimeoutLayer, VisibilityLayer, after, calls, gate, gate_async, gate_tool,
+        map_call, map_list, map_result, named,
     },
     middleware::{Next, from_fn},
+    store::{MemorySessions, Owner, SessionLimits},
     testing::{Contract, Recorder, StrictError},
 };
 use tower::{ServiceBuilder, buffer::BufferLayer, limit::ConcurrencyLimitLayer};
@@ -41,7 +43,14 @@ rows! {
     map_list_keeps_the_contract: Contract::new(|| map_list("map_list", |_, _| {}));
     map_result_keeps_the_contract: Contract::new(|| map_result("map_result", |_| {}));
     named_keeps_the_contract: Contract::new(|| named("named", tower::layer::util::Identity::new()));
+    pin_keeps_the_contract: Contract::new(|| PinLayer::session("session_id"));
     recorder_keeps_the_contract: Contract::new(|| Recorder::new().layer("place"));
+    session_keeps_the_contract: Contract::new(|| {
+        let store = MemorySessions::new(SessionLimits::new(4));
+        store.open_as("s1", Owner::Anyone, ()).unwrap();
+        SessionLayer::new(store).required("session_id").require_open().refresh()
+    })
+    .call(|| ToolCall::new("probe", json!({ "session_id": "s1" })));
     timeout_keeps_the_contract: Contract::new(|| TimeoutLayer::new(Duration::from_secs(30)).idle(Duration::from_secs(10)));
     visibility_keeps_the_contract: Contract::new(|| VisibilityLayer::new(|_, _| true));
     tower_s_limit_keeps_the_contract: Contract::new(|| ConcurrencyLimitLayer::new(4));

@@ -1,1 +1,2 @@
 mod around;
+mod session;
