@@ -77,6 +77,15 @@ const PAIRS: &[Pair] = &[
         help: "Put visibility outside what decides.",
     },
     Pair {
+        rule: "ask-before-validation",
+        severity: Severity::Warning,
+        outer: |note| note.has(Duty::Asks),
+        inner: |note| note.has(Duty::Validates),
+        unless: |note| note.has(Duty::Rewrites),
+        why: "a person is asked about calls that cannot run.",
+        help: "Put validation outside what asks.",
+    },
+    Pair {
         rule: "error-escapes",
         severity: Severity::Warning,
         outer: |note| note.is_foreign() && (note.has(Duty::Times) || note.has(Duty::Sheds) || note.has(Duty::Queues)),

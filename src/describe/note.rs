@@ -30,6 +30,8 @@ pub struct Note {
 pub enum Duty {
     /// Answers in the tool's place.
     Answers,
+    /// Asks a person.
+    Asks,
     /// Turns errors of other layers into refusals.
     CatchesErrors,
     /// Turns panics into refusals.
@@ -52,6 +54,8 @@ pub enum Duty {
     Sheds,
     /// Bounds how long a call takes.
     Times,
+    /// Checks arguments, by rules that need nobody.
+    Validates,
 }
 
 impl Note {

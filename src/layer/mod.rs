@@ -12,6 +12,7 @@
 //! | [`VisibilityLayer`] | decides which tools there are for this caller | outside whatever would tell of a hidden tool by treating it otherwise |
 //! | [`PinLayer`] | sets arguments that the model may not choose, in calls and in lists | outside whatever judges a call |
 //! | [`SessionLayer`] | resolves and holds the sessions that a call names | inside what finds out who asks, outside permission |
+//! | [`ValidateLayer`], [`RequireFieldsLayer`] | check arguments, and structured results | inside whatever changes arguments, outside whatever asks a person |
 //! | [`map_call`] | changes calls | outside whatever judges a call |
 //! | [`gate`], [`gate_async`], [`gate_tool`] | decide whether a tool runs | inside whatever changes the call |
 //! | [`TimeoutLayer`] | bounds how long a call takes | inside whatever waits for a person, outside whatever waits for capacity |
@@ -40,6 +41,7 @@ pub mod named;
 mod per_tool;
 pub mod session;
 pub mod timeout;
+pub mod validate;
 pub mod visibility;
 
 pub use self::{
@@ -51,5 +53,6 @@ pub use self::{
     named::{NamedLayer, named},
     session::{PinLayer, SessionLayer},
     timeout::TimeoutLayer,
+    validate::{RequireFieldsLayer, ValidateLayer},
     visibility::VisibilityLayer,
 };

@@ -6,8 +6,8 @@ use serde_json::json;
 use toolstack::{
     ToolCall,
     layer::{
-        CatchErrorLayer, CatchPanicLayer, PinLayer, SessionLayer, TimeoutLayer, VisibilityLayer, after, calls, gate, gate_async, gate_tool,
-        map_call, map_list, map_result, named,
+        CatchErrorLayer, CatchPanicLayer, PinLayer, RequireFieldsLayer, SessionLayer, TimeoutLayer, ValidateLayer, VisibilityLayer, after,
+        calls, gate, gate_async, gate_tool, map_call, map_list, map_result, named,
     },
     middleware::{Next, from_fn},
     store::{MemorySessions, Owner, SessionLimits},
@@ -45,6 +45,7 @@ rows! {
     named_keeps_the_contract: Contract::new(|| named("named", tower::layer::util::Identity::new()));
     pin_keeps_the_contract: Contract::new(|| PinLayer::session("session_id"));
     recorder_keeps_the_contract: Contract::new(|| Recorder::new().layer("place"));
+    require_fields_keeps_the_contract: Contract::new(|| RequireFieldsLayer::truthy(["n"])).call(|| ToolCall::new("probe", json!({ "n": 1 })));
     session_keeps_the_contract: Contract::new(|| {
         let store = MemorySessions::new(SessionLimits::new(4));
         store.open_as("s1", Owner::Anyone, ()).unwrap();
@@ -52,6 +53,7 @@ rows! {
     })
     .call(|| ToolCall::new("probe", json!({ "session_id": "s1" })));
     timeout_keeps_the_contract: Contract::new(|| TimeoutLayer::new(Duration::from_secs(30)).idle(Duration::from_secs(10)));
+    validate_keeps_the_contract: Contract::new(ValidateLayer::json_schema).call(|| ToolCall::new("probe", json!({ "n": 1.5 })));
     visibility_keeps_the_contract: Contract::new(|| VisibilityLayer::new(|_, _| true));
     tower_s_limit_keeps_the_contract: Contract::new(|| ConcurrencyLimitLayer::new(4));
     a_stack_of_layers_keeps_the_contract: Contract::new(|| {

@@ -1,2 +1,3 @@
 mod around;
 mod session;
+mod validate;

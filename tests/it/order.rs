@@ -3,8 +3,10 @@
 use serde_json::json;
 use toolstack::{
     RefusalKind, Router, StackExt, ToolCall,
-    layer::{PinLayer, SessionLayer, VisibilityLayer},
+    describe::{Duty, Note},
+    layer::{PinLayer, Policy, PolicyLayer, SessionLayer, Site, Step, ValidateLayer, VisibilityLayer, gate, map_call, validate::Repair},
     model::Context,
+    operation::View,
     stack::ToolStack,
     store::{MemorySessions, Owner, SessionLimits},
     testing::Probe,
@@ -47,4 +49,68 @@ async fn a_session_is_resolved_inside_visibility() {
     let wrong = ServiceBuilder::new().layer(sessions).layer(hidden).service(router());
     assert_eq!(wrong.call_tool("probe", json!({})).await.refusal().unwrap().kind(), RefusalKind::InvalidArguments);
     assert_eq!(rules(&wrong).await, ["decision-before-visibility"]);
+}
+
+fn validated(probe: &Probe) -> toolstack::Tool<Probe> {
+    probe.tool("probe").input_schema(&json!({ "type": "object", "properties": { "n": { "minimum": 0 } } }))
+}
+
+#[tokio::test]
+async fn arguments_are_checked_inside_what_changes_them() {
+    let rewrite = || map_call("rewrite", |call| call.arguments = json!({ "n": -1 }).into());
+    let probe = Probe::new();
+
+    let right = ServiceBuilder::new().layer(rewrite()).layer(ValidateLayer::json_schema()).service(Router::new().tool(validated(&probe)));
+    assert_eq!(right.call_tool("probe", json!({})).await.refusal().unwrap().kind(), RefusalKind::InvalidArguments);
+    assert!(rules(&right).await.is_empty());
+
+    let wrong = ServiceBuilder::new().layer(ValidateLayer::json_schema()).layer(rewrite()).service(Router::new().tool(validated(&probe)));
+    assert!(wrong.call_tool("probe", json!({})).await.is_completed());
+    assert_eq!(rules(&wrong).await, ["rewrite-after-decision"]);
+}
+
+#[tokio::test]
+async fn arguments_are_checked_inside_visibility_and_put_right_outside_what_judges_them() {
+    let hidden = VisibilityLayer::new(|_, _| false);
+    let right = ServiceBuilder::new()
+        .layer(hidden.clone())
+        .layer(ValidateLayer::json_schema())
+        .service(Router::new().tool(validated(&Probe::new())));
+    assert_eq!(right.call_tool("probe", json!({ "n": -1 })).await.refusal().unwrap().kind(), RefusalKind::UnknownTool);
+    assert!(rules(&right).await.is_empty());
+
+    let wrong =
+        ServiceBuilder::new().layer(ValidateLayer::json_schema()).layer(hidden).service(Router::new().tool(validated(&Probe::new())));
+    assert_eq!(wrong.call_tool("probe", json!({ "n": -1 })).await.refusal().unwrap().kind(), RefusalKind::InvalidArguments);
+    assert_eq!(rules(&wrong).await, ["decision-before-visibility"]);
+
+    let repair = ValidateLayer::json_schema().repair(Repair::new());
+    let decide = || gate("decide", |_| Ok(()));
+    let right = ServiceBuilder::new().layer(repair.clone()).layer(decide()).service(Router::new());
+    assert!(rules(&right).await.is_empty());
+    let wrong = ServiceBuilder::new().layer(decide()).layer(repair).service(Router::new());
+    assert_eq!(rules(&wrong).await, ["rewrite-after-decision"]);
+}
+
+/// A layer that asks a person, as far as `lint` knows.
+struct Asks;
+
+impl Policy for Asks {
+    type State = ();
+
+    fn note(&self) -> Option<Note> {
+        Some(Note::new("asks").duty(Duty::Decides).duty(Duty::Asks))
+    }
+
+    fn before(&self, _: View<'_>, _: Site<'_>) -> Step {
+        Step::Pass
+    }
+}
+
+#[tokio::test]
+async fn arguments_are_checked_outside_what_asks_a_person() {
+    let right = ServiceBuilder::new().layer(ValidateLayer::json_schema()).layer(PolicyLayer::new(Asks)).service(Router::new());
+    assert!(rules(&right).await.is_empty());
+    let wrong = ServiceBuilder::new().layer(PolicyLayer::new(Asks)).layer(ValidateLayer::json_schema()).service(Router::new());
+    assert_eq!(rules(&wrong).await, ["ask-before-validation"]);
 }
