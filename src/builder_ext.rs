@@ -5,9 +5,10 @@ use tower::{ServiceBuilder, layer::util::Stack};
 use crate::{
     error::Refusal,
     layer::{
-        CallsLayer, CatchErrorLayer, CatchPanicLayer, PinLayer, PolicyLayer, RequireFieldsLayer, SessionLayer, TimeoutLayer, ValidateLayer,
-        VisibilityLayer, calls,
+        CallsLayer, CatchErrorLayer, CatchPanicLayer, PinLayer, PolicyLayer, RedactLayer, RequireFieldsLayer, SessionLayer, TimeoutLayer,
+        ValidateLayer, VisibilityLayer, calls,
         closures::{self, Gate, GateAsync, GateTool, MapCall, MapList, MapResult},
+        redact::Redactor,
         validate::Validator,
     },
     model::{Context, ToolCall, ToolList, ToolResult, ToolSpec},
@@ -98,6 +99,9 @@ layers! {
 
     /// Sets an argument to the session of the context, whatever the model chose. See [`PinLayer`].
     fn pin_session(parameter: &str) -> PinLayer = PinLayer::session(parameter);
+
+    /// Hides secrets in results. See [`redact`](crate::layer::redact).
+    fn redact(redactor: Redactor) -> RedactLayer = RedactLayer::new(redactor);
 
     /// Requires that arguments are there and not `null`. See [`RequireFieldsLayer`].
     fn require_fields[Names](names: Names) -> RequireFieldsLayer

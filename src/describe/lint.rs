@@ -113,6 +113,15 @@ const PAIRS: &[Pair] = &[
         help: "Use toolstack's timeout, which counts the wait, or put load_shed between the two.",
     },
     Pair {
+        rule: "change-after-redaction",
+        severity: Severity::Warning,
+        outer: |note| note.has(Duty::ChangesResults) && !note.has(Duty::Redacts),
+        inner: |note| note.has(Duty::Redacts),
+        unless: |_| false,
+        why: "what the outer layer adds to a result is not redacted, and what it judges was.",
+        help: "Put redaction outside what else changes results.",
+    },
+    Pair {
         rule: "results-before-retry",
         severity: Severity::Warning,
         outer: |note| note.has(Duty::Repeats),

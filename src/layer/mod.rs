@@ -8,11 +8,13 @@
 //! | layer | does | why there |
 //! |---|---|---|
 //! | [`CatchPanicLayer`] | turns a panic into a refusal | so that every other layer's panic is caught, and observers within still finish |
+//! | [`RedactLayer`] | hides secrets in results | outside whatever else changes results |
 //! | [`CatchErrorLayer`] | turns errors of other crates' layers into refusals | outside all layers whose errors it should catch |
 //! | [`VisibilityLayer`] | decides which tools there are for this caller | outside whatever would tell of a hidden tool by treating it otherwise |
 //! | [`PinLayer`] | sets arguments that the model may not choose, in calls and in lists | outside whatever judges a call |
 //! | [`SessionLayer`] | resolves and holds the sessions that a call names | inside what finds out who asks, outside permission |
 //! | [`ValidateLayer`], [`RequireFieldsLayer`] | check arguments, and structured results | inside whatever changes arguments, outside whatever asks a person |
+//! | [`reload`](reload()) | swaps the layer in its place | as that layer |
 //! | [`map_call`] | changes calls | outside whatever judges a call |
 //! | [`gate`], [`gate_async`], [`gate_tool`] | decide whether a tool runs | inside whatever changes the call |
 //! | [`TimeoutLayer`] | bounds how long a call takes | inside whatever waits for a person, outside whatever waits for capacity |
@@ -39,6 +41,8 @@ pub mod catch_panic;
 pub mod closures;
 pub mod named;
 mod per_tool;
+pub mod redact;
+pub mod reload;
 pub mod session;
 pub mod timeout;
 pub mod validate;
@@ -51,6 +55,8 @@ pub use self::{
     catch_panic::CatchPanicLayer,
     closures::{after, gate, gate_async, gate_tool, map_call, map_list, map_result},
     named::{NamedLayer, named},
+    redact::RedactLayer,
+    reload::{ReloadHandle, ReloadLayer, reload},
     session::{PinLayer, SessionLayer},
     timeout::TimeoutLayer,
     validate::{RequireFieldsLayer, ValidateLayer},

@@ -6,8 +6,9 @@ use serde_json::json;
 use toolstack::{
     ToolCall,
     layer::{
-        CatchErrorLayer, CatchPanicLayer, PinLayer, RequireFieldsLayer, SessionLayer, TimeoutLayer, ValidateLayer, VisibilityLayer, after,
-        calls, gate, gate_async, gate_tool, map_call, map_list, map_result, named,
+        CatchErrorLayer, CatchPanicLayer, PinLayer, RedactLayer, RequireFieldsLayer, SessionLayer, TimeoutLayer, ValidateLayer,
+        VisibilityLayer, after, calls, gate, gate_async, gate_tool, map_call, map_list, map_result, named, redact::Redactor, reload,
+        reload::AnyLayer,
     },
     middleware::{Next, from_fn},
     store::{MemorySessions, Owner, SessionLimits},
@@ -45,6 +46,9 @@ rows! {
     named_keeps_the_contract: Contract::new(|| named("named", tower::layer::util::Identity::new()));
     pin_keeps_the_contract: Contract::new(|| PinLayer::session("session_id"));
     recorder_keeps_the_contract: Contract::new(|| Recorder::new().layer("place"));
+    redact_keeps_the_contract: Contract::new(|| RedactLayer::new(Redactor::secrets().and(&Redactor::personal()).numbers()));
+    reload_keeps_the_contract: Contract::new(|| reload(gate("gate", |_| Ok(()))).0.judge_again());
+    reload_of_any_layer_keeps_the_contract: Contract::new(|| reload(AnyLayer::new(gate_async("gate", async |_| Ok(())))).0).closes_errors();
     require_fields_keeps_the_contract: Contract::new(|| RequireFieldsLayer::truthy(["n"])).call(|| ToolCall::new("probe", json!({ "n": 1 })));
     session_keeps_the_contract: Contract::new(|| {
         let store = MemorySessions::new(SessionLimits::new(4));

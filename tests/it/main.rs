@@ -1,3 +1,5 @@
 mod around;
+mod redact;
+mod reload;
 mod session;
 mod validate;

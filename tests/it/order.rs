@@ -4,8 +4,12 @@ use serde_json::json;
 use toolstack::{
     RefusalKind, Router, StackExt, ToolCall,
     describe::{Duty, Note},
-    layer::{PinLayer, Policy, PolicyLayer, SessionLayer, Site, Step, ValidateLayer, VisibilityLayer, gate, map_call, validate::Repair},
-    model::Context,
+    layer::{
+        PinLayer, Policy, PolicyLayer, RedactLayer, SessionLayer, Site, Step, ValidateLayer, VisibilityLayer, gate, map_call, map_result,
+        redact::{Detector, Redactor},
+        validate::Repair,
+    },
+    model::{Content, Context},
     operation::View,
     stack::ToolStack,
     store::{MemorySessions, Owner, SessionLimits},
@@ -113,4 +117,26 @@ async fn arguments_are_checked_outside_what_asks_a_person() {
     assert!(rules(&right).await.is_empty());
     let wrong = ServiceBuilder::new().layer(PolicyLayer::new(Asks)).layer(ValidateLayer::json_schema()).service(Router::new());
     assert_eq!(rules(&wrong).await, ["ask-before-validation"]);
+}
+
+#[tokio::test]
+async fn results_are_redacted_outside_whatever_adds_to_them() {
+    let redactor = Redactor::new().detector(Detector::literal("vault", "hunter2"));
+    let add = || map_result("sign", |result| result.push(Content::text("signed hunter2")));
+    let router = || Router::new().tool(Probe::new().tool("probe"));
+    let shows =
+        async |stack: &dyn Fn() -> toolstack::Stack| stack().call_tool("probe", json!({})).await.as_text().unwrap().contains("hunter2");
+
+    let right = ServiceBuilder::new().layer(RedactLayer::new(redactor.clone())).layer(add()).service(router());
+    assert!(rules(&right).await.is_empty());
+    assert!(!shows(&|| right.clone().into_stack()).await);
+
+    let wrong = ServiceBuilder::new().layer(add()).layer(RedactLayer::new(redactor.clone())).service(router());
+    assert_eq!(rules(&wrong).await, ["change-after-redaction"]);
+    assert!(shows(&|| wrong.clone().into_stack()).await);
+
+    let decide = || gate("decide", |_| Ok(()));
+    let to_tool = RedactLayer::new(Redactor::new()).to_tool(redactor);
+    let wrong = ServiceBuilder::new().layer(decide()).layer(to_tool).service(router());
+    assert_eq!(rules(&wrong).await, ["rewrite-after-decision"]);
 }
