@@ -22,7 +22,7 @@ async fn rules(stack: &impl ToolStack) -> Vec<&'static str> {
 }
 
 #[tokio::test]
-async fn a_session_is_resolved_inside_what_sets_its_handle() {
+async fn j01_a_session_is_resolved_inside_what_sets_its_handle() {
     let store = MemorySessions::new(SessionLimits::new(4));
     store.open_as("mine", Owner::Anyone, ()).unwrap();
     let sessions = SessionLayer::new(store).required("session_id");
@@ -41,7 +41,7 @@ async fn a_session_is_resolved_inside_what_sets_its_handle() {
 }
 
 #[tokio::test]
-async fn a_session_is_resolved_inside_visibility() {
+async fn j01_a_session_is_resolved_inside_visibility() {
     let sessions = SessionLayer::new(MemorySessions::new(SessionLimits::new(4))).required("session_id");
     let hidden = VisibilityLayer::new(|_, _| false);
     let router = || Router::new().tool(Probe::new().tool("probe"));
@@ -60,7 +60,7 @@ fn validated(probe: &Probe) -> toolstack::Tool<Probe> {
 }
 
 #[tokio::test]
-async fn arguments_are_checked_inside_what_changes_them() {
+async fn j01_arguments_are_checked_inside_what_changes_them() {
     let rewrite = || map_call("rewrite", |call| call.arguments = json!({ "n": -1 }).into());
     let probe = Probe::new();
 
@@ -74,7 +74,7 @@ async fn arguments_are_checked_inside_what_changes_them() {
 }
 
 #[tokio::test]
-async fn arguments_are_checked_inside_visibility_and_put_right_outside_what_judges_them() {
+async fn j01_arguments_are_checked_inside_visibility_and_put_right_outside_what_judges_them() {
     let hidden = VisibilityLayer::new(|_, _| false);
     let right = ServiceBuilder::new()
         .layer(hidden.clone())
@@ -112,7 +112,7 @@ impl Policy for Asks {
 }
 
 #[tokio::test]
-async fn arguments_are_checked_outside_what_asks_a_person() {
+async fn j01_arguments_are_checked_outside_what_asks_a_person() {
     let right = ServiceBuilder::new().layer(ValidateLayer::json_schema()).layer(PolicyLayer::new(Asks)).service(Router::new());
     assert!(rules(&right).await.is_empty());
     let wrong = ServiceBuilder::new().layer(PolicyLayer::new(Asks)).layer(ValidateLayer::json_schema()).service(Router::new());
@@ -120,7 +120,7 @@ async fn arguments_are_checked_outside_what_asks_a_person() {
 }
 
 #[tokio::test]
-async fn results_are_redacted_outside_whatever_adds_to_them() {
+async fn j01_results_are_redacted_outside_whatever_adds_to_them() {
     let redactor = Redactor::new().detector(Detector::literal("vault", "hunter2"));
     let add = || map_result("sign", |result| result.push(Content::text("signed hunter2")));
     let router = || Router::new().tool(Probe::new().tool("probe"));

@@ -490,3 +490,48 @@ fn a_check_of_two_numbers_is_quick() {
         .min();
     println!("compiled validation of add(a, b): {best:?}");
 }
+
+#[tokio::test]
+async fn b01_what_a_layer_refuses_does_not_run_whatever_stands_around_it_and_beside_it() {
+    use toolstack::{
+        layer::{PinLayer, RedactLayer, SessionLayer, redact::Redactor, reload},
+        store::{MemorySessions, SessionLimits},
+    };
+
+    let probe = Probe::new();
+    let tool = || {
+        let schema = json!({ "type": "object", "properties": { "id": { "type": "string" }, "pinned": {}, "n": { "type": "integer" } } });
+        taking(&probe, &schema)
+    };
+    let sessions = || SessionLayer::new(MemorySessions::new(SessionLimits::new(1))).argument("id");
+    let around = || ServiceBuilder::new().layer(RedactLayer::new(Redactor::new().common_keys()));
+    let stacks = [
+        around().layer(sessions()).layer(reload(ValidateLayer::json_schema()).0).service(Router::new().tool(tool())).into_stack(),
+        around().layer(ValidateLayer::json_schema()).layer(sessions()).service(Router::new().tool(tool())).into_stack(),
+        around()
+            .service(
+                Router::new().tool(tool()).layer(ServiceBuilder::new().layer(sessions()).layer(ValidateLayer::json_schema()).into_inner()),
+            )
+            .into_stack(),
+        around()
+            .service(
+                Router::new().tool(tool().layer(ServiceBuilder::new().layer(ValidateLayer::json_schema()).layer(sessions()).into_inner())),
+            )
+            .into_stack(),
+    ];
+    for stack in &stacks {
+        let before = probe.runs();
+        let arguments = ["{}", r#"{"id":"none"}"#, r#"{"n":"x"}"#, r#"{"id":7}"#, "{}", "[]"];
+        let calls = arguments.map(|text| ToolCall::new("probe", Arguments::from_text(text))).to_vec();
+        let ids: Vec<_> = calls.iter().map(|call| call.id.clone()).collect();
+        let answers = stack.run_calls(calls).await;
+        assert_eq!(answers.iter().map(|answer| answer.id.clone()).collect::<Vec<_>>(), ids);
+        let completed: Vec<_> = answers.iter().map(|answer| answer.response.is_completed()).collect();
+        assert_eq!(completed, [true, false, false, false, true, false]);
+        assert_eq!(probe.runs() - before, 2);
+    }
+    let pinned = ServiceBuilder::new().layer(PinLayer::session("pinned")).service(Router::new().tool(tool()));
+    let before = probe.runs();
+    assert!(pinned.call_tool("probe", json!({})).await.refusal().is_some());
+    assert_eq!(probe.runs(), before);
+}
