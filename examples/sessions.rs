@@ -2,6 +2,8 @@
 //!
 //! Run with `cargo run --example sessions`. It reads the directory that it is started in, and writes nothing.
 
+#![allow(clippy::needless_pass_by_value, reason = "a tool function takes what it takes by value")]
+
 #[path = "quickstart/confined.rs"]
 mod confined;
 #[path = "quickstart/tools.rs"]

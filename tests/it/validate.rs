@@ -1,14 +1,12 @@
 //! Arguments and results against schemas, and arguments that are put right.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Instant,
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
 };
 
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use toolstack::{
     BoxError, RefusalKind, Router, ServiceBuilderExt, StackExt, Tool, ToolCall, ToolResponse,
     error::{MissingParameter, error_payload},

@@ -130,7 +130,7 @@ fn cards(text: &str) -> Vec<Range<usize>> {
                 if at % 2 == 0 { digit } else { digit * 2 / 10 + digit * 2 % 10 }
             })
             .sum();
-        matches!(digits[0], b'2'..=b'6') && sum % 10 == 0
+        matches!(digits[0], b'2'..=b'6') && sum.is_multiple_of(10)
     }
     (0..text.len())
         .filter(|at| begins(text, *at, digit))

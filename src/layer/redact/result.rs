@@ -45,10 +45,10 @@ impl Hiding<'_> {
 
     fn result(&self, result: &mut ToolResult) -> bool {
         result.content_mut().iter_mut().for_each(|block| self.content(block));
-        if let Some(message) = result.refusal().and_then(|refusal| self.redactor.within(refusal.message(), self.mode)) {
-            if let Some(refusal) = result.refusal_mut() {
-                refusal.set_message(message);
-            }
+        if let Some(refusal) = result.refusal_mut()
+            && let Some(message) = self.redactor.within(refusal.message(), self.mode)
+        {
+            refusal.set_message(message);
         }
         if let Some(meta) = self.redactor.object(result.meta(), self.mode) {
             *result.meta_mut() = meta;

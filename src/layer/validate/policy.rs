@@ -181,7 +181,7 @@ impl Schemas {
 
     /// Checks the arguments, and puts them right where that is wanted.
     fn arguments(&self, call: &mut ToolCall, compiled: &Compiled) -> Result<Vec<Repaired>, Refusal> {
-        let (check, schema) = compiled.input.as_ref().map_err(|why| broken(&call.name().to_string(), "input", why))?;
+        let (check, schema) = compiled.input.as_ref().map_err(|why| broken(call.name().as_str(), "input", why))?;
         let value = call.arguments.value().map_err(|error| unreadable(call, &error))?;
         if is_deeper(value, MAX_VALUE_DEPTH) {
             return Err(invalid(call, format!("they nest deeper than {MAX_VALUE_DEPTH}.")));
@@ -280,10 +280,11 @@ impl Policy for Schemas {
 
     fn after(&self, state: Checked, ending: Ending<'_>) {
         let Ending::Reply(Reply::Call(response)) = ending else { return };
-        if let ToolResponse::Complete(result) = response {
-            if !result.is_error && result.refusal().is_none() {
-                self.judge(result, &state);
-            }
+        if let ToolResponse::Complete(result) = response
+            && !result.is_error
+            && result.refusal().is_none()
+        {
+            self.judge(result, &state);
         }
         if !state.repaired.is_empty() {
             let meta = match response {

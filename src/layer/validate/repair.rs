@@ -52,11 +52,11 @@ impl Repair {
         const MOST: usize = 32;
         let mut value = value.clone();
         let mut done = Vec::new();
-        if self.parse {
-            if let Some(object) = parsed(&value).filter(Value::is_object) {
-                value = object;
-                done.push(Repaired { path: String::new(), what: "read from a string" });
-            }
+        if self.parse
+            && let Some(object) = parsed(&value).filter(Value::is_object)
+        {
+            value = object;
+            done.push(Repaired { path: String::new(), what: "read from a string" });
         }
         self.rename(&mut value, schema, &mut done);
         for _ in 0..ROUNDS {
@@ -112,11 +112,11 @@ fn parse_at(value: &mut Value, violation: &Violation, done: &mut Vec<Repaired>) 
     if !matches!(&*violation.rule, "type" | "anyOf" | "oneOf") {
         return;
     }
-    if let Some(place) = value.pointer_mut(&violation.path) {
-        if let Some(read) = parsed(place) {
-            *place = read;
-            done.push(Repaired { path: violation.path.clone(), what: "read from a string" });
-        }
+    if let Some(place) = value.pointer_mut(&violation.path)
+        && let Some(read) = parsed(place)
+    {
+        *place = read;
+        done.push(Repaired { path: violation.path.clone(), what: "read from a string" });
     }
 }
 
