@@ -22,7 +22,8 @@ use serde_json::{json, value::RawValue};
 use toolstack::{
     ListTools, Router, ServiceBuilderExt, Tool, ToolCall, ToolResponse,
     layer::{
-        HooksLayer, Policy, PolicyLayer, Site, Step, TimeoutLayer, VisibilityLayer, after, gate, gate_async, gate_tool, hooks::Hook,
+        HooksLayer, Policy, PolicyLayer, Site, Step, TimeoutLayer, VisibilityLayer, after, gate, gate_async, gate_tool,
+        hooks::Hook,
         map_call, map_list, map_result, named,
         permission::{Effect, PermissionLayer, Rules},
     },

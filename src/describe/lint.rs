@@ -231,6 +231,14 @@ const PAIRS: &[Pair] = &[
         ..Pair::NONE
     },
     Pair {
+        rule: "change-after-redaction",
+        outer: |note| note.has(Duty::ChangesResults) && !note.has(Duty::Redacts),
+        inner: |note| note.has(Duty::Redacts),
+        why: "what the outer layer adds to a result is not redacted, and what it judges was.",
+        help: "Put redaction outside what else changes results.",
+        ..Pair::NONE
+    },
+    Pair {
         rule: "results-before-retry",
         outer: |note| note.has(Duty::Repeats),
         inner: |note| note.has(Duty::CatchesErrors),

@@ -63,6 +63,8 @@ pub enum Duty {
     NeverAsks,
     /// Queues calls for a worker that owns what is within.
     Queues,
+    /// Hides secrets in what the model reads.
+    Redacts,
     /// Calls more than once.
     Repeats,
     /// Changes the name or the arguments of a call.

@@ -145,6 +145,11 @@ impl ToolResult {
         &mut self.rare.get_or_insert_default().meta
     }
 
+    /// Fields that this crate does not know.
+    pub(crate) fn extra_mut(&mut self) -> Option<&mut RawObject> {
+        self.rare.as_mut().map(|rare| &mut rare.extra)
+    }
+
     /// Which layer answered in the tool's place, such as a cache; `None` where the tool itself did, and for refusals, which say
     /// [who refused](Refusal::by).
     #[must_use]

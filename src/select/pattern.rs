@@ -140,7 +140,9 @@ mod tests {
         for pattern in ["*", "git.*", "g*", "\u{e9}*", "a/*"] {
             let glob = GlobBuilder::new(pattern).literal_separator(false).backslash_escape(true).build().unwrap().compile_matcher();
             assert!(matches!(Pattern::new(pattern).unwrap().kind, Kind::Prefix));
-            for text in ["", "g", "git", "git.", "git.status", "git.a/b", "digit.x", "a/", "a/b\nc", "\u{e9}", "\u{e9}t\u{e9}", "*", "git.*"] {
+            for text in
+                ["", "g", "git", "git.", "git.status", "git.a/b", "digit.x", "a/", "a/b\nc", "\u{e9}", "\u{e9}t\u{e9}", "*", "git.*"]
+            {
                 assert_eq!(Pattern::new(pattern).unwrap().matches(text), glob.is_match(text), "{pattern} on {text:?}");
             }
         }

@@ -1,13 +1,16 @@
 //! State that outlives a call, behind small asynchronous traits: in memory here, in a shared engine where one process is not enough.
 //!
 //! - [`GrantStore`] keeps what a person decided for more than one call; [`MemoryGrants`] in memory.
+//! - [`SessionStore`] keeps sessions that calls name; [`MemorySessions`] in memory.
 //! - [`PendingStore`] keeps what a person was asked and has not answered; [`MemoryPending`] in memory.
 //!
 //! Every store is bounded. Times are [`SystemTime`], so that what is kept can leave the process; see [`now`].
 
 mod grants;
 mod identity;
+mod memory_sessions;
 mod pending;
+mod session;
 
 use std::{
     sync::LazyLock,
@@ -21,7 +24,9 @@ use crate::error::BoxError;
 pub use self::{
     grants::{Grant, GrantEffect, GrantScope, GrantStore, MemoryGrants},
     identity::{Owner, ToolIdentity},
+    memory_sessions::{CloseError, MemorySessions, OpenError, SessionLimits},
     pending::{MemoryPending, PendingApproval, PendingStore},
+    session::{Hold, HoldError, SessionGuard, SessionOwner, SessionStore},
 };
 
 /// The time that expiry goes by: the later one of the system's clock and of what has passed by the runtime's clock.

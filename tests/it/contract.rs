@@ -5,15 +5,21 @@ mod bad;
 
 use std::time::Duration;
 
+use serde_json::json;
 use toolstack::{
     ToolCall,
     layer::{
-        CatchErrorLayer, CatchPanicLayer, TimeoutLayer, VisibilityLayer, after, calls, gate, gate_async, gate_tool,
+        CatchErrorLayer, CatchPanicLayer, PinLayer, RedactLayer, RequireFieldsLayer, SessionLayer, TimeoutLayer, ValidateLayer,
+        VisibilityLayer, after, calls, gate, gate_async, gate_tool,
         hooks::{Hook, HooksLayer},
         map_call, map_list, map_result, named,
         permission::{Approval, ApprovalRequest, Effect, PermissionLayer, Rules},
+        redact::Redactor,
+        reload,
+        reload::AnyLayer,
     },
     middleware::{Next, from_fn},
+    store::{MemorySessions, SessionLimits, SessionOwner},
     testing::{Contract, Recorder, StrictError},
 };
 use tower::{ServiceBuilder, limit::ConcurrencyLimitLayer};
@@ -80,12 +86,24 @@ rows! {
     map_list_keeps_the_contract: Contract::new(|| map_list("map_list", |_, _| {}));
     map_result_keeps_the_contract: Contract::new(|| map_result("map_result", |_| {}));
     named_keeps_the_contract: Contract::new(|| named("named", tower::layer::util::Identity::new()));
+    pin_keeps_the_contract: Contract::new(|| PinLayer::session("session_id"));
     recorder_keeps_the_contract: Contract::new(|| Recorder::new().layer("place"));
     permission_keeps_the_contract: Contract::new(|| PermissionLayer::new(Rules::empty(), Effect::Allow));
     permission_that_asks_keeps_the_contract: Contract::new(|| {
         PermissionLayer::new(Rules::empty(), Effect::Ask).ask(async |_: ApprovalRequest| Ok(Approval::once()))
     });
+    redact_keeps_the_contract: Contract::new(|| RedactLayer::new(Redactor::secrets().and(&Redactor::personal()).numbers()));
+    reload_keeps_the_contract: Contract::new(|| reload(gate("gate", |_| Ok(()))).0.judge_again());
+    reload_of_any_layer_keeps_the_contract: Contract::new(|| reload(AnyLayer::new(gate_async("gate", async |_| Ok(())))).0).closes_errors();
+    require_fields_keeps_the_contract: Contract::new(|| RequireFieldsLayer::truthy(["n"])).call(|| ToolCall::new("probe", json!({ "n": 1 })));
+    session_keeps_the_contract: Contract::new(|| {
+        let store = MemorySessions::new(SessionLimits::new(4));
+        store.open_as("s1", SessionOwner::Anyone, ()).unwrap();
+        SessionLayer::new(store).required("session_id").require_open().refresh()
+    })
+    .call(|| ToolCall::new("probe", json!({ "session_id": "s1" })));
     timeout_keeps_the_contract: Contract::new(|| TimeoutLayer::new(Duration::from_secs(30)).idle(Duration::from_secs(10)));
+    validate_keeps_the_contract: Contract::new(ValidateLayer::json_schema).call(|| ToolCall::new("probe", json!({ "n": 1.5 })));
     visibility_keeps_the_contract: Contract::new(|| VisibilityLayer::new(|_, _| true));
     tower_s_limit_keeps_the_contract: Contract::new(|| ConcurrencyLimitLayer::new(4));
     a_stack_of_layers_keeps_the_contract: Contract::new(|| {
