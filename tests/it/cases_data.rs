@@ -30,7 +30,7 @@ use tower::{
     service_fn,
 };
 
-use super::cases_hooks::{FORMS, block_on, by_every_entry, every_form, json_of, spec, stack, yield_false};
+use super::cases_hooks::{FORMS, block_on, by_every_entry, every_form, json_of, spec, stack};
 
 // E1: what is listed can be called, and what is not cannot be told from what is not there.
 
@@ -654,7 +654,7 @@ fn every_layer(router: Router) -> Stack {
         TimeoutLayer::new(Duration::from_secs(3600)).idle(Duration::from_secs(3600)),
         tower::timeout::TimeoutLayer::new(Duration::from_secs(3600)),
         calls(BufferLayer::new(4)),
-        calls(FilterLayer::new(Ok::<ToolCall, BoxError>)),
+        calls(FilterLayer::new(|call: ToolCall| Ok::<_, BoxError>(call))),
         LoadShedLayer::new(),
         ConcurrencyLimitLayer::new(8),
         router
@@ -1185,7 +1185,7 @@ async fn i10_the_text_of_an_error_from_elsewhere_stays_with_the_operator() {
             .tool(Tool::from_service(spec("service_with_layer"), fails).layer(TimeoutLayer::new(Duration::from_secs(9))))
             .nest("ns", Router::new().tool(Tool::from_service(spec("service"), fails)).layer(map_result("m", |_| {})))
             .tool(sync_tool_fn("panics", || -> &'static str { panic!("{SECRET}") }))
-            .tool(tool_fn("panics_later", || async { assert!(yield_false(), "{SECRET}") }))
+            .tool(tool_fn("panics_later", || async { assert!(SECRET.is_empty(), "{SECRET}") }))
             .tool(blocking_tool_fn("panics_on_a_thread", || -> &'static str { panic!("{SECRET}") }))
             .tool(Probe::new().tool("denied"))
             .tool(Probe::new().tool("layer_panics"))
