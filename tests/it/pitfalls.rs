@@ -230,6 +230,60 @@ async fn a02_the_permit_that_readiness_took_is_the_one_that_is_used() {
     each_layer!(check);
 }
 
+/// Runs a check for each layer of this crate that is ready at once, whatever is within.
+macro_rules! each_layer_that_is_ready_at_once {
+    ($check:ident) => {
+        $check!(from_fn: from_fn(pass_on));
+        $check!(gate_async: gate_async("gate_async", ask));
+        $check!(gate_tool: gate_tool("gate_tool", allow_tool));
+        $check!(timeout: TimeoutLayer::new(HOUR * 2));
+        $check!(visibility: VisibilityLayer::new(show));
+    };
+}
+
+/// What was polled on one instance says nothing of its clone.
+#[tokio::test(start_paused = true)]
+async fn a02_a_clone_of_a_ready_instance_is_not_taken_for_ready() {
+    macro_rules! check {
+        ($name:ident: $layer:expr) => {{
+            let (_, router) = probe_router();
+            let strict = Strict::with_capacity(router, 2);
+            let mut service = $layer.layer(strict.clone());
+            assert!(service.clone().oneshot(call("probe")).await.unwrap().is_completed());
+            let ready = ServiceExt::<ToolCall>::ready(&mut service).await.unwrap();
+            let mut other = ready.clone();
+            let (one, two) = tokio::join!(ready.call(call("probe")), other.call(call("probe")));
+            assert!(one.unwrap().is_completed() && two.unwrap().is_completed(), stringify!($name));
+            assert_eq!(strict.tally().violations, 0, stringify!($name));
+        }};
+    }
+    each_layer_that_is_ready_at_once!(check);
+}
+
+/// An instance within that was polled stands in the queue of a limit. It goes with the call: left behind, it would get the permit that
+/// the call waits for.
+#[tokio::test(start_paused = true)]
+async fn a02_the_place_in_a_queue_goes_with_the_call() {
+    macro_rules! check {
+        ($name:ident: $layer:expr) => {{
+            let (_, router) = probe_router();
+            let strict = Strict::with_capacity(router, 1);
+            let mut service = $layer.layer(strict.clone());
+            assert!(service.clone().oneshot(call("probe")).await.unwrap().is_completed());
+            let mut holder = strict.clone();
+            let _ = ServiceExt::<ToolCall>::ready(&mut holder).await.unwrap();
+
+            let mut answer = Box::pin(ServiceExt::<ToolCall>::ready(&mut service).await.unwrap().call(call("probe")));
+            assert!(poll!(&mut answer).is_pending(), stringify!($name));
+            drop(holder);
+            let answer = tokio::time::timeout(HOUR, answer).await.expect(stringify!($name));
+            assert!(answer.unwrap().is_completed(), stringify!($name));
+            assert_eq!(strict.free(), Some(1), stringify!($name));
+        }};
+    }
+    each_layer_that_is_ready_at_once!(check);
+}
+
 // 3. A ready and uncalled clone starves others.
 
 /// Has `layer` wait in a call until told, with one permit within: others get it meanwhile.
