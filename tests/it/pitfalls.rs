@@ -58,6 +58,11 @@ fn sleeper(time: Duration) -> Router {
     Router::new().tool(tool_fn("sleep", move || async move { tokio::time::sleep(time).await }))
 }
 
+/// What hangs fails, and does not hold up the other tests.
+async fn soon<F: Future>(answer: F) -> F::Output {
+    tokio::time::timeout(HOUR * 100, answer).await.expect("it hangs")
+}
+
 fn count(answers: &[ToolResponse], outcome: Outcome) -> usize {
     answers.iter().filter(|answer| answer.outcome() == outcome).count()
 }
@@ -200,7 +205,7 @@ async fn a02_the_instance_that_was_polled_is_the_one_that_is_called() {
                 assert!(answer.await.unwrap().is_completed(), stringify!($name));
                 assert!(beside.await.unwrap().is_completed(), stringify!($name));
             }
-            let many = join_all((0..20).map(|_| service.clone().oneshot(call("probe")))).await;
+            let many = soon(join_all((0..20).map(|_| service.clone().oneshot(call("probe"))))).await;
             assert!(many.iter().all(|answer| answer.as_ref().is_ok_and(ToolResponse::is_completed)), stringify!($name));
             assert!(ServiceExt::<ListTools>::oneshot(service.clone(), ListTools::new()).await.unwrap().refusal().is_none());
             drop(service);
@@ -249,7 +254,7 @@ async fn a02_a_clone_of_a_ready_instance_is_not_taken_for_ready() {
             let (_, router) = probe_router();
             let strict = Strict::with_capacity(router, 2);
             let mut service = $layer.layer(strict.clone());
-            assert!(service.clone().oneshot(call("probe")).await.unwrap().is_completed());
+            assert!(soon(service.clone().oneshot(call("probe"))).await.unwrap().is_completed(), stringify!($name));
             let ready = ServiceExt::<ToolCall>::ready(&mut service).await.unwrap();
             let mut other = ready.clone();
             let (one, two) = tokio::join!(ready.call(call("probe")), other.call(call("probe")));
@@ -269,7 +274,7 @@ async fn a02_the_place_in_a_queue_goes_with_the_call() {
             let (_, router) = probe_router();
             let strict = Strict::with_capacity(router, 1);
             let mut service = $layer.layer(strict.clone());
-            assert!(service.clone().oneshot(call("probe")).await.unwrap().is_completed());
+            assert!(soon(service.clone().oneshot(call("probe"))).await.unwrap().is_completed(), stringify!($name));
             let mut holder = strict.clone();
             let _ = ServiceExt::<ToolCall>::ready(&mut holder).await.unwrap();
 
@@ -360,7 +365,7 @@ async fn a03_an_instance_that_is_dropped_ready_gives_its_permit_back() {
             let (_, router) = probe_router();
             let strict = Strict::with_capacity(router, 1);
             let mut service = $layer.layer(strict.clone());
-            assert!(service.clone().oneshot(call("probe")).await.unwrap().is_completed());
+            assert!(soon(service.clone().oneshot(call("probe"))).await.unwrap().is_completed(), stringify!($name));
             let _ = ServiceExt::<ToolCall>::ready(&mut service).await.unwrap();
             drop(service);
             assert_eq!(strict.free(), Some(1), stringify!($name));
