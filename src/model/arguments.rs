@@ -162,6 +162,7 @@ impl Arguments {
     /// # Errors
     ///
     /// If the arguments are not JSON, not an object or not a `T`.
+    #[inline]
     pub fn deserialize<T: DeserializeOwned>(&self) -> Result<T, ArgumentsError> {
         match &self.0 {
             Repr::Value(None) => serde_json::from_str("{}").map_err(ArgumentsError::json),

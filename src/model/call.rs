@@ -70,6 +70,13 @@ impl ToolCall {
         self.name = ToolName::asked(name.as_ref());
     }
 
+    /// Takes the call out of its place, where an empty one stays behind.
+    pub(crate) fn take(&mut self) -> Self {
+        let name = ToolName::asked("");
+        let empty = Self { id: CallId::from(0), name, arguments: Arguments::empty(), context: Context::new(), judged: 0 };
+        std::mem::replace(self, empty)
+    }
+
     pub(crate) fn set_name(&mut self, name: ToolName) {
         self.name = name;
     }

@@ -25,18 +25,19 @@ use crate::error::Refusal;
 #[non_exhaustive]
 pub struct ToolResult {
     content: Blocks,
-    structured: Option<Box<RawValue>>,
     /// Whether the tool failed, or did not run.
     pub is_error: bool,
-    refusal: Option<Refusal>,
+    /// Apart, so that a result of one text is 48 bytes: it is moved often.
     rare: Option<Box<Rare>>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Rare {
+    structured: Option<Box<RawValue>>,
     meta: RawObject,
     extra: RawObject,
     served_by: Option<Cow<'static, str>>,
+    refusal: Option<Refusal>,
 }
 
 impl ToolResult {
@@ -49,7 +50,7 @@ impl ToolResult {
     /// A result of one text.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
-        Self { content: Blocks::One(Content::text(text)), structured: None, is_error: false, refusal: None, rare: None }
+        Self { content: Blocks::One(Content::text(text)), is_error: false, rare: None }
     }
 
     /// The tool ran and failed; `message` tells the model why.
@@ -65,13 +66,17 @@ impl ToolResult {
     /// If `value` refuses to be serialised.
     pub fn structured<T: Serialize + ?Sized>(value: &T) -> serde_json::Result<Self> {
         let json = serde_json::value::to_raw_value(value)?;
-        Ok(Self { structured: Some(json.clone()), ..Self::text(Box::<str>::from(json)) })
+        let mut result = Self::text(json.get());
+        result.set_structured(Some(json));
+        Ok(result)
     }
 
     /// The result that stands for a refusal.
     #[must_use]
     pub fn refused(refusal: Refusal) -> Self {
-        Self { refusal: Some(refusal.clone()), ..Self::error(refusal.message()) }
+        let message = refusal.message().to_owned();
+        let rare = Rare { refusal: Some(refusal), ..Rare::default() };
+        Self { rare: Some(Box::new(rare)), ..Self::error(message) }
     }
 
     /// This result, with one block more.
@@ -113,23 +118,25 @@ impl ToolResult {
     /// The structured value, as JSON text.
     #[must_use]
     pub fn structured_content(&self) -> Option<&RawValue> {
-        self.structured.as_deref()
+        self.rare.as_ref()?.structured.as_deref()
     }
 
     /// Sets the structured value, or takes it away. The content stays as it is.
     pub fn set_structured(&mut self, structured: Option<Box<RawValue>>) {
-        self.structured = structured;
+        if structured.is_some() || self.rare.is_some() {
+            self.rare.get_or_insert_default().structured = structured;
+        }
     }
 
     /// Why the tool did not run, or why its result is not given.
     #[must_use]
     pub fn refusal(&self) -> Option<&Refusal> {
-        self.refusal.as_ref()
+        self.rare.as_ref()?.refusal.as_ref()
     }
 
     /// The refusal, to change. The content does not follow.
     pub fn refusal_mut(&mut self) -> Option<&mut Refusal> {
-        self.refusal.as_mut()
+        self.rare.as_mut()?.refusal.as_mut()
     }
 
     /// `_meta`.
@@ -160,7 +167,7 @@ impl ToolResult {
     #[must_use]
     #[inline]
     pub fn outcome(&self) -> Outcome {
-        match &self.refusal {
+        match self.refusal() {
             Some(refusal) => refusal.kind().into(),
             None if self.is_error => Outcome::ToolError,
             None => Outcome::Completed,
@@ -181,7 +188,7 @@ impl Serialize for ToolResult {
 impl ToolResult {
     pub(super) fn serialize_into<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         map.serialize_entry("content", self.content())?;
-        if let Some(structured) = &self.structured {
+        if let Some(structured) = self.structured_content() {
             map.serialize_entry("structuredContent", structured)?;
         }
         if self.is_error {
@@ -201,8 +208,9 @@ impl ToolResult {
         let structured = fields.remove("structuredContent");
         let is_error = fields.take("isError")?.unwrap_or(false);
         let meta: RawObject = fields.take("_meta")?.unwrap_or_default();
-        let rare = (!meta.is_empty() || !fields.is_empty()).then(|| Box::new(Rare { meta, extra: fields, served_by: None }));
-        Ok(Self { content, structured, is_error, refusal: None, rare })
+        let rare = (structured.is_some() || !meta.is_empty() || !fields.is_empty())
+            .then(|| Box::new(Rare { structured, meta, extra: fields, ..Rare::default() }));
+        Ok(Self { content, is_error, rare })
     }
 }
 

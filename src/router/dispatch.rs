@@ -3,10 +3,10 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
-use super::registry::{Flat, Registry, Target};
+use super::registry::{Flat, Target};
 use crate::{
     error::{Refusal, RefusalKind},
     layer::catch_panic::panicked,
@@ -23,23 +23,21 @@ pub struct ResponseFuture {
     outside: Option<ToolName>,
 }
 
-impl Registry {
+impl Flat {
     /// Finds the tool and begins its call.
-    #[inline]
-    pub(super) fn dispatch(&self, mut call: ToolCall) -> ResponseFuture {
-        let flat = self.current();
-        match flat.routes.get(call.name().as_str()) {
-            None => unknown(&flat, call),
-            Some(route) if call.judged() != 0 && call.judged() != route.entry.serial() => ResponseFuture::ready(changed(&call)),
+    pub(super) fn dispatch(&self, call: &mut ToolCall) -> ResponseFuture {
+        match self.routes.get(call.name().as_str()) {
+            None => unknown(self, call),
+            Some(route) if call.judged() != 0 && call.judged() != route.entry.serial() => ResponseFuture::ready(changed(call)),
             Some(route) => match &route.target {
                 Target::Handler(handler) => {
                     call.discharge();
-                    ResponseFuture::begun(None, |call| handler.call(call), call)
+                    ResponseFuture::begun(None, || handler.call_in_place(call))
                 }
                 Target::Mount(mount, within) => {
                     let outside = call.name().clone();
                     call.set_name(within.clone());
-                    ResponseFuture::begun(Some(outside), |call| mount.service.call(call), call)
+                    ResponseFuture::begun(Some(outside), || mount.service.call(call.take()))
                 }
             },
         }
@@ -48,13 +46,9 @@ impl Registry {
 
 /// A name that no tool has. The router whose names begin so is asked all the same: its layers see the call, and it may have a fallback.
 #[cold]
-fn unknown(flat: &Flat, mut call: ToolCall) -> ResponseFuture {
+fn unknown(flat: &Flat, call: &mut ToolCall) -> ResponseFuture {
     let longest = flat.mounts.iter().filter_map(|mount| Some((mount, mount.within(call.name())?))).min_by_key(|(_, within)| within.len());
     if let Some((mount, within)) = longest {
-        // A tool that is in there and not out here has too long a name out here. It is in no list, and so cannot be called.
-        if mount.registry.current().routes.contains_key(within) {
-            return ResponseFuture::ready(ToolResponse::refused(Refusal::unknown_tool(call.name())));
-        }
         // A tool that is in there and not out here has too long a name out here. It is in no list, and so cannot be called.
         if mount.registry.current().routes.contains_key(within) {
             return ResponseFuture::ready(ToolResponse::refused(Refusal::unknown_tool(call.name())));
@@ -65,12 +59,12 @@ fn unknown(flat: &Flat, mut call: ToolCall) -> ResponseFuture {
             let outside = call.name().clone();
             call.rename(within);
             let mount = Arc::clone(mount);
-            return ResponseFuture::begun(Some(outside), |call| mount.service.call(call), call);
+            return ResponseFuture::begun(Some(outside), || mount.service.call(call.take()));
         }
     }
     match &flat.fallback {
-        Some(_) if call.judged() != 0 => ResponseFuture::ready(changed(&call)),
-        Some(fallback) => ResponseFuture::begun(None, |call| fallback.call(call), call),
+        Some(_) if call.judged() != 0 => ResponseFuture::ready(changed(call)),
+        Some(fallback) => ResponseFuture::begun(None, || fallback.call_in_place(call)),
         None => ResponseFuture::ready(ToolResponse::refused(Refusal::unknown_tool(call.name()))),
     }
 }
@@ -86,12 +80,24 @@ impl ResponseFuture {
         Self { future: ToolFuture::ready(response), outside: None }
     }
 
-    // Not inlined, so that the call is moved once, as a whole.
+    #[inline]
+    fn begun(outside: Option<ToolName>, begin: impl FnOnce() -> ToolFuture) -> Self {
+        match catch_unwind(AssertUnwindSafe(begin)) {
+            Ok(future) => Self { future, outside },
+            Err(panic) => Self::ready(ToolResponse::refused(panicked("router", &*panic))),
+        }
+    }
+
     #[inline(never)]
-    fn begun(outside: Option<ToolName>, begin: impl FnOnce(ToolCall) -> ToolFuture, call: ToolCall) -> Self {
-        let future = catch_unwind(AssertUnwindSafe(|| begin(call)))
-            .unwrap_or_else(|panic| ToolFuture::ready(ToolResponse::refused(panicked("router", &*panic))));
-        Self { future, outside }
+    fn poll_any(&mut self, cx: &mut Context<'_>) -> Poll<ToolResponse> {
+        let response = match self.future.take_ready() {
+            Some(response) => response,
+            None => ready!(self.poll_boxed(cx)),
+        };
+        Poll::Ready(match &self.outside {
+            None => response,
+            Some(outside) => known_outside(response, outside),
+        })
     }
 
     fn poll_boxed(&mut self, cx: &mut Context<'_>) -> Poll<ToolResponse> {
@@ -118,18 +124,13 @@ impl Future for ResponseFuture {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // A response that is there already cannot panic any more.
-        let response = match self.future.take_ready() {
-            Some(response) => response,
-            None => match self.poll_boxed(cx) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(response) => response,
-            },
-        };
-        Poll::Ready(Ok(match &self.outside {
-            None => response,
-            Some(outside) => known_outside(response, outside),
-        }))
+        // Most often the response is there already. It cannot panic any more, and is moved once.
+        if self.outside.is_none() {
+            if let Some(response) = self.future.take_ready() {
+                return Poll::Ready(Ok(response));
+            }
+        }
+        self.poll_any(cx).map(Ok)
     }
 }
 

@@ -166,9 +166,8 @@ impl Service<ToolCall> for Router {
         Poll::Ready(Ok(()))
     }
 
-    #[inline]
-    fn call(&mut self, call: ToolCall) -> ResponseFuture {
-        self.registry.dispatch(call)
+    fn call(&mut self, mut call: ToolCall) -> ResponseFuture {
+        self.registry.current().dispatch(&mut call)
     }
 }
 
@@ -203,8 +202,8 @@ impl Service<Describe> for Router {
 }
 
 impl Erased for Router {
-    fn call(&self, call: ToolCall) -> ToolFuture {
-        self.registry.dispatch(call).into_tool_future()
+    fn call(&self, mut call: ToolCall) -> ToolFuture {
+        self.registry.current().dispatch(&mut call).into_tool_future()
     }
 
     fn list(&self, list: ListTools) -> BoxFuture<'static, ToolList> {

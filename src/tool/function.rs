@@ -100,8 +100,12 @@ where
     S: Send + Sync + 'static,
     Via: 'static,
 {
-    fn call(&self, call: ToolCall) -> ToolFuture {
-        match self.function.run(&call, &self.state) {
+    fn call(&self, mut call: ToolCall) -> ToolFuture {
+        self.call_in_place(&mut call)
+    }
+
+    fn call_in_place(&self, call: &mut ToolCall) -> ToolFuture {
+        match self.function.run(call, &self.state) {
             Err(refusal) => ToolFuture::ready(refusal.into()),
             Ok(future) => ToolFuture::new(async move { future.await.into_tool_response() }),
         }
@@ -114,12 +118,15 @@ where
     S: Send + Sync + 'static,
     Via: 'static,
 {
-    #[inline]
-    fn call(&self, call: ToolCall) -> ToolFuture {
-        ToolFuture::ready(match self.function.run(&call, &self.state) {
-            Err(refusal) => refusal.into(),
-            Ok(output) => output.into_tool_response(),
-        })
+    fn call(&self, mut call: ToolCall) -> ToolFuture {
+        self.call_in_place(&mut call)
+    }
+
+    fn call_in_place(&self, call: &mut ToolCall) -> ToolFuture {
+        match self.function.run(call, &self.state) {
+            Err(refusal) => ToolFuture::ready(refusal.into()),
+            Ok(output) => ToolFuture::ready(output.into_tool_response()),
+        }
     }
 }
 

@@ -34,6 +34,13 @@ pub trait Handler: Send + Sync + 'static {
     /// Answers one call. Nothing should happen before the future is polled, except in a handler that is ready at once.
     fn call(&self, call: ToolCall) -> ToolFuture;
 
+    /// As [`call`](Self::call), but the call stays where the router has it until somebody takes it: a handler that only reads it saves
+    /// moving it.
+    #[doc(hidden)]
+    fn call_in_place(&self, call: &mut ToolCall) -> ToolFuture {
+        self.call(call.take())
+    }
+
     /// The layers around this tool alone, outermost first; for [`describe`](crate::describe).
     fn layers(&self) -> BoxFuture<'static, Vec<Note>> {
         Box::pin(std::future::ready(Vec::new()))
@@ -43,6 +50,10 @@ pub trait Handler: Send + Sync + 'static {
 impl<H: Handler + ?Sized> Handler for Arc<H> {
     fn call(&self, call: ToolCall) -> ToolFuture {
         (**self).call(call)
+    }
+
+    fn call_in_place(&self, call: &mut ToolCall) -> ToolFuture {
+        (**self).call_in_place(call)
     }
 
     fn layers(&self) -> BoxFuture<'static, Vec<Note>> {
