@@ -1,6 +1,7 @@
 //! The cases that `benches/instructions` counts: `instructions CASE CALLS` makes that many calls. Without arguments it makes a few of
 //! each, and `list` names them.
 
+#[macro_use]
 mod support;
 
 use std::{hint::black_box, time::Duration};

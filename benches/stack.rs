@@ -3,6 +3,7 @@
 //! Times differ by a fifth from run to run; what has to hold is checked by counts (`benches/instructions`, `tests/alloc.rs`) and by ratios
 //! taken in one run (`benches/run`).
 
+#[macro_use]
 mod support;
 
 fn main() {

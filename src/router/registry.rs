@@ -1,7 +1,7 @@
 use std::{
     borrow::Borrow,
     cmp::Ordering as Order,
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, hash_map::Entry},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
@@ -74,6 +74,12 @@ pub(super) struct Route {
     pub(super) target: Target,
 }
 
+impl Route {
+    fn name(&self) -> &ToolName {
+        &self.entry.spec().name
+    }
+}
+
 pub(super) enum Target {
     Handler(Arc<dyn Handler>),
     Mount(Arc<Mount>, ToolName),
@@ -88,7 +94,7 @@ impl ByName {
     }
 
     fn name(&self) -> &ToolName {
-        &self.0.entry.spec().name
+        self.0.name()
     }
 }
 
@@ -123,6 +129,8 @@ impl Ord for ByName {
 pub(crate) struct Flat {
     version: u64,
     pub(super) routes: HashMap<ToolName, Arc<Route>, RandomState>,
+    /// The same in the order of their names, so that a list need not be sorted.
+    ordered: Vec<Arc<Route>>,
     pub(super) mounts: Vec<Arc<Mount>>,
     pub(super) fallback: Option<Arc<dyn Handler>>,
     /// Whether what is listed depends on who asks.
@@ -179,22 +187,26 @@ impl Registry {
         let version = self.version.load(Ordering::Acquire);
         let mut flat = Flat { version, mounts: own.mounts.clone(), fallback: own.fallback.clone(), ..Flat::default() };
         flat.routes = own.tools.iter().map(|tool| (tool.name().clone(), Arc::clone(&tool.0))).collect();
+        flat.ordered = own.tools.iter().map(|tool| Arc::clone(&tool.0)).collect();
         for mount in &own.mounts {
             let within = mount.registry.current();
             flat.layered |= mount.layered || within.layered;
-            for (name, route) in &within.routes {
+            for route in &within.ordered {
+                let name = route.name();
                 // The first to have a name keeps it. Set-up refuses a second; one that came later, within, stays hidden.
                 let Ok(outside) = mount.outside(name) else { continue };
-                flat.routes.entry(outside.clone()).or_insert_with(|| {
-                    let entry = if mount.prefix.is_none() {
-                        Arc::clone(&route.entry)
-                    } else {
-                        Arc::new(route.entry.renamed((**route.entry.spec()).clone().with_name(outside)))
-                    };
-                    Arc::new(Route { entry, target: Target::Mount(Arc::clone(mount), name.clone()) })
-                });
+                let Entry::Vacant(vacant) = flat.routes.entry(outside.clone()) else { continue };
+                let entry = if mount.prefix.is_none() {
+                    Arc::clone(&route.entry)
+                } else {
+                    Arc::new(route.entry.renamed((**route.entry.spec()).clone().with_name(outside)))
+                };
+                let route = Arc::new(Route { entry, target: Target::Mount(Arc::clone(mount), name.clone()) });
+                flat.ordered.push(Arc::clone(&route));
+                vacant.insert(route);
             }
         }
+        flat.ordered.sort_by(|a, b| a.name().cmp(b.name()));
         self.flat.store(Arc::new(flat));
         self.flat.load()
     }
@@ -278,6 +290,6 @@ impl Mount {
 impl Flat {
     /// All tools, whoever asks. The same list each time.
     pub(super) fn list(&self) -> ToolList {
-        self.list.get_or_init(|| ToolList::new(self.routes.values().map(|route| Arc::clone(route.entry.spec())))).clone()
+        self.list.get_or_init(|| ToolList::new(self.ordered.iter().map(|route| Arc::clone(route.entry.spec())))).clone()
     }
 }
