@@ -55,7 +55,7 @@ fn kind(response: &ToolResponse) -> Option<RefusalKind> {
 }
 
 fn forever() -> Router {
-    Router::new().tool(tool_fn("forever", || std::future::pending::<()>()))
+    Router::new().tool(tool_fn("forever", std::future::pending::<()>))
 }
 
 // catch_panic: so that every other layer's panic is caught, and observers within still finish
@@ -211,10 +211,10 @@ impl Policy for Cache {
     }
 
     fn after(&self, (): (), ending: Ending<'_>) {
-        if let Ending::Reply(Reply::Call(response)) = ending {
-            if response.is_completed() {
-                *self.0.lock().unwrap() = Some(response.clone());
-            }
+        if let Ending::Reply(Reply::Call(response)) = ending
+            && response.is_completed()
+        {
+            *self.0.lock().unwrap() = Some(response.clone());
         }
     }
 }
@@ -332,7 +332,7 @@ async fn the_wait_for_a_permit_is_bounded_by_what_stands_outside_the_limit() {
 #[tokio::test(start_paused = true)]
 async fn a_tool_s_own_timeout_counts_if_it_is_the_shorter_one() {
     for (outer, inner, rules) in [(30, 5, &[""; 0][..]), (5, 30, &["timeout-never-reached"])] {
-        let tool = tool_fn("forever", || std::future::pending::<()>()).layer(TimeoutLayer::new(inner * SECOND));
+        let tool = tool_fn("forever", std::future::pending::<()>).layer(TimeoutLayer::new(inner * SECOND));
         let stack = ServiceBuilder::new().layer(TimeoutLayer::new(outer * SECOND)).service(Router::new().tool(tool));
         assert_eq!(broken(&stack).await, rules);
         let began = tokio::time::Instant::now();

@@ -58,6 +58,11 @@ fn sleeper(time: Duration) -> Router {
     Router::new().tool(tool_fn("sleep", move || async move { tokio::time::sleep(time).await }))
 }
 
+/// What hangs fails, and does not hold up the other tests.
+async fn soon<F: Future>(answer: F) -> F::Output {
+    tokio::time::timeout(HOUR * 100, answer).await.expect("it hangs")
+}
+
 fn count(answers: &[ToolResponse], outcome: Outcome) -> usize {
     answers.iter().filter(|answer| answer.outcome() == outcome).count()
 }
@@ -200,7 +205,7 @@ async fn a02_the_instance_that_was_polled_is_the_one_that_is_called() {
                 assert!(answer.await.unwrap().is_completed(), stringify!($name));
                 assert!(beside.await.unwrap().is_completed(), stringify!($name));
             }
-            let many = join_all((0..20).map(|_| service.clone().oneshot(call("probe")))).await;
+            let many = soon(join_all((0..20).map(|_| service.clone().oneshot(call("probe"))))).await;
             assert!(many.iter().all(|answer| answer.as_ref().is_ok_and(ToolResponse::is_completed)), stringify!($name));
             assert!(ServiceExt::<ListTools>::oneshot(service.clone(), ListTools::new()).await.unwrap().refusal().is_none());
             drop(service);
@@ -228,6 +233,60 @@ async fn a02_the_permit_that_readiness_took_is_the_one_that_is_used() {
         }};
     }
     each_layer!(check);
+}
+
+/// Runs a check for each layer of this crate that is ready at once, whatever is within.
+macro_rules! each_layer_that_is_ready_at_once {
+    ($check:ident) => {
+        $check!(from_fn: from_fn(pass_on));
+        $check!(gate_async: gate_async("gate_async", ask));
+        $check!(gate_tool: gate_tool("gate_tool", allow_tool));
+        $check!(timeout: TimeoutLayer::new(HOUR * 2));
+        $check!(visibility: VisibilityLayer::new(show));
+    };
+}
+
+/// What was polled on one instance says nothing of its clone.
+#[tokio::test(start_paused = true)]
+async fn a02_a_clone_of_a_ready_instance_is_not_taken_for_ready() {
+    macro_rules! check {
+        ($name:ident: $layer:expr) => {{
+            let (_, router) = probe_router();
+            let strict = Strict::with_capacity(router, 2);
+            let mut service = $layer.layer(strict.clone());
+            assert!(soon(service.clone().oneshot(call("probe"))).await.unwrap().is_completed(), stringify!($name));
+            let ready = ServiceExt::<ToolCall>::ready(&mut service).await.unwrap();
+            let mut other = ready.clone();
+            let (one, two) = tokio::join!(ready.call(call("probe")), other.call(call("probe")));
+            assert!(one.unwrap().is_completed() && two.unwrap().is_completed(), stringify!($name));
+            assert_eq!(strict.tally().violations, 0, stringify!($name));
+        }};
+    }
+    each_layer_that_is_ready_at_once!(check);
+}
+
+/// An instance within that was polled stands in the queue of a limit. It goes with the call: left behind, it would get the permit that
+/// the call waits for.
+#[tokio::test(start_paused = true)]
+async fn a02_the_place_in_a_queue_goes_with_the_call() {
+    macro_rules! check {
+        ($name:ident: $layer:expr) => {{
+            let (_, router) = probe_router();
+            let strict = Strict::with_capacity(router, 1);
+            let mut service = $layer.layer(strict.clone());
+            assert!(soon(service.clone().oneshot(call("probe"))).await.unwrap().is_completed(), stringify!($name));
+            let mut holder = strict.clone();
+            let _ = ServiceExt::<ToolCall>::ready(&mut holder).await.unwrap();
+
+            let mut answer = Box::pin(ServiceExt::<ToolCall>::ready(&mut service).await.unwrap().call(call("probe")));
+            assert!(poll!(&mut answer).is_pending(), stringify!($name));
+            drop(holder);
+            let answer = tokio::time::timeout(HOUR, answer).await.expect(stringify!($name));
+            assert!(answer.unwrap().is_completed(), stringify!($name));
+            assert_eq!(strict.free(), Some(1), stringify!($name));
+        }};
+    }
+    each_layer_that_is_ready_at_once!(check);
 }
 
 // 3. A ready and uncalled clone starves others.
@@ -306,7 +365,7 @@ async fn a03_an_instance_that_is_dropped_ready_gives_its_permit_back() {
             let (_, router) = probe_router();
             let strict = Strict::with_capacity(router, 1);
             let mut service = $layer.layer(strict.clone());
-            assert!(service.clone().oneshot(call("probe")).await.unwrap().is_completed());
+            assert!(soon(service.clone().oneshot(call("probe"))).await.unwrap().is_completed(), stringify!($name));
             let _ = ServiceExt::<ToolCall>::ready(&mut service).await.unwrap();
             drop(service);
             assert_eq!(strict.free(), Some(1), stringify!($name));

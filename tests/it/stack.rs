@@ -271,7 +271,7 @@ async fn a_limit_holds_through_all_clones_and_entries_of_a_stack() {
 #[tokio::test(start_paused = true)]
 async fn a_closed_stack_never_fails_and_never_panics() {
     let odd = map_call("odd", |call| assert!(call.name() != "odd"));
-    let tools = Router::new().tool(tool_fn("forever", || std::future::pending::<()>()));
+    let tools = Router::new().tool(tool_fn("forever", std::future::pending::<()>));
     let stack = Stack::new(ServiceBuilder::new().timeout(SECOND).layer(odd).service(tools));
     let answer = tower::ServiceExt::oneshot(stack.clone(), ToolCall::new("forever", ())).await.unwrap();
     assert_eq!(kind(&answer), Some(RefusalKind::Timeout));

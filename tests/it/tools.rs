@@ -520,7 +520,7 @@ async fn a_tool_s_own_layers_are_around_it_alone() {
     let router = Router::new()
         .tool(controlled.tool("one").layer(ConcurrencyLimitLayer::new(1)))
         .tool(controlled.tool("any"))
-        .tool(tool_fn("slow", || std::future::pending::<()>()).layer(TimeoutLayer::new(Duration::ZERO)));
+        .tool(tool_fn("slow", std::future::pending::<()>).layer(TimeoutLayer::new(Duration::ZERO)));
     let calls: Vec<_> = (0..4).map(|n| tokio::spawn(router.call_tool(if n % 2 == 0 { "one" } else { "any" }, ()))).collect();
     let mut names = Vec::new();
     for _ in 0..4 {

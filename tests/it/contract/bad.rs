@@ -252,7 +252,7 @@ service! {
                 Ok(call) => AssertUnwindSafe(call).catch_unwind().await,
                 Err(panic) => Err(panic),
             };
-            Ok(result.unwrap_or_else(|_| Ok(empty::<Op>()))?)
+            result.unwrap_or_else(|_| Ok(empty::<Op>()))
         })
     };
 }
