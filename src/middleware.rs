@@ -232,10 +232,10 @@ impl<E> Future for ResponseFuture<E> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut result = ready!(self.future.as_mut().poll(cx));
-        if let Ok(response) = &mut result {
-            if !self.rest.has_run() {
-                response.serve_by(self.name);
-            }
+        if let Ok(response) = &mut result
+            && !self.rest.has_run()
+        {
+            response.serve_by(self.name);
         }
         Poll::Ready(result)
     }

@@ -116,6 +116,7 @@ impl Note {
 
     /// Adds a setting. It is shown to whoever may see the stack: no secret belongs here.
     #[must_use]
+    #[expect(clippy::needless_pass_by_value, reason = "`setting(\"max\", 4)` reads better than `setting(\"max\", &4)`")]
     pub fn setting(mut self, key: impl Into<Cow<'static, str>>, value: impl ToString) -> Self {
         self.settings.push((key.into(), value.to_string()));
         self

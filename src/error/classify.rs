@@ -108,7 +108,7 @@ mod tests {
         }
         impl Error for Circle {
             fn source(&self) -> Option<&(dyn Error + 'static)> {
-                Some(&Circle)
+                Some(&Self)
             }
         }
         assert_eq!(refusal_of(Circle.into(), None).kind(), RefusalKind::Internal);

@@ -138,10 +138,10 @@ where
 
     #[inline]
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        if self.failed.is_none() {
-            if let Err(error) = ready!(self.inner.poll_ready(cx)) {
-                self.failed = Some(refusal_of(error.into(), self.classify.as_ref()));
-            }
+        if self.failed.is_none()
+            && let Err(error) = ready!(self.inner.poll_ready(cx))
+        {
+            self.failed = Some(refusal_of(error.into(), self.classify.as_ref()));
         }
         Poll::Ready(Ok(()))
     }

@@ -239,10 +239,10 @@ impl<F: Fn(&mut ToolResult) + Send + Sync + 'static> Policy for MapResult<F> {
     }
 
     fn after(&self, (): (), ending: Ending<'_>) {
-        if let Ending::Reply(Reply::Call(response)) = ending {
-            if let Some(result) = response.result_mut() {
-                (self.closure)(result);
-            }
+        if let Ending::Reply(Reply::Call(response)) = ending
+            && let Some(result) = response.result_mut()
+        {
+            (self.closure)(result);
         }
     }
 }

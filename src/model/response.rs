@@ -86,10 +86,11 @@ impl ToolResponse {
 impl ToolResponse {
     /// Notes which layer answered in the tool's place, unless the response says so already or is a refusal.
     pub(crate) fn serve_by(&mut self, layer: impl Into<Cow<'static, str>>) {
-        if let Self::Complete(result) = self {
-            if result.refusal().is_none() && result.served_by().is_none() {
-                result.set_served_by(layer);
-            }
+        if let Self::Complete(result) = self
+            && result.refusal().is_none()
+            && result.served_by().is_none()
+        {
+            result.set_served_by(layer);
         }
     }
 }

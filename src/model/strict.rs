@@ -64,7 +64,7 @@ impl<'de> Visitor<'de> for Strict {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
-        while let Some(item) = access.next_element_seed(Strict)? {
+        while let Some(item) = access.next_element_seed(Self)? {
             items.push(item);
         }
         Ok(Value::Array(items))
@@ -79,7 +79,7 @@ impl<'de> Visitor<'de> for Strict {
             if map.contains_key(&key) {
                 return Err(A::Error::custom(format_args!("the key {:?} stands twice in one object", Cut(&key))));
             }
-            map.insert(key, access.next_value_seed(Strict)?);
+            map.insert(key, access.next_value_seed(Self)?);
         }
         Ok(Value::Object(map))
     }

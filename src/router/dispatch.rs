@@ -125,10 +125,10 @@ impl Future for ResponseFuture {
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         // Most often the response is there already. It cannot panic any more, and is moved once.
-        if self.outside.is_none() {
-            if let Some(response) = self.future.take_ready() {
-                return Poll::Ready(Ok(response));
-            }
+        if self.outside.is_none()
+            && let Some(response) = self.future.take_ready()
+        {
+            return Poll::Ready(Ok(response));
         }
         self.poll_any(cx).map(Ok)
     }

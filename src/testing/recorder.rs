@@ -76,8 +76,8 @@ impl Recorder {
         lock(&self.record).iter().filter(|event| event.place == place).filter_map(|event| event.outcome).collect()
     }
 
-    fn write(&self, place: &Cow<'static, str>, outcome: Option<Outcome>) {
-        lock(&self.record).push(Event { place: place.clone(), outcome });
+    fn write(&self, place: Cow<'static, str>, outcome: Option<Outcome>) {
+        lock(&self.record).push(Event { place, outcome });
     }
 }
 
@@ -95,12 +95,12 @@ impl Policy for Place {
     }
 
     fn before(&self, _: View<'_>, _: Site<'_>) -> Step {
-        self.recorder.write(&self.place, None);
+        self.recorder.write(self.place.clone(), None);
         Step::Continue(())
     }
 
     fn after(&self, (): (), ending: Ending<'_>) {
-        self.recorder.write(&self.place, Some(ending.outcome()));
+        self.recorder.write(self.place.clone(), Some(ending.outcome()));
     }
 }
 

@@ -73,10 +73,10 @@ impl Policy for Both {
             if let Ok(permit) = self.gate.acquire().await {
                 permit.forget();
             }
-            if let Reply::Call(response) = reply {
-                if let Some(result) = response.result_mut() {
-                    result.push("settled");
-                }
+            if let Reply::Call(response) = reply
+                && let Some(result) = response.result_mut()
+            {
+                result.push("settled");
             }
         })
     }

@@ -42,9 +42,9 @@ fn config(cases: u32) -> ProptestConfig {
 enum Written {
     /// The text, and whether it is a number that the strict view cannot hold.
     Leaf(String, bool),
-    Array(Vec<Written>),
+    Array(Vec<Self>),
     /// Each key as it is written and as it reads.
-    Object(Vec<(String, String, Written)>),
+    Object(Vec<(String, String, Self)>),
 }
 
 impl Written {

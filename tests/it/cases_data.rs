@@ -38,7 +38,7 @@ use super::cases_hooks::{FORMS, block_on, by_every_entry, every_form, json_of, s
 #[derive(Clone, Debug)]
 struct Plan {
     tools: Vec<(String, u8)>,
-    within: Vec<(Option<String>, Plan)>,
+    within: Vec<(Option<String>, Self)>,
     hides: Option<Rule>,
 }
 
@@ -1006,7 +1006,7 @@ async fn i05_arguments_in_a_string_are_told_so_and_never_read_as_something_else(
             assert_eq!(response.refusal().map(Refusal::kind), Some(RefusalKind::InvalidArguments));
             assert!(response.as_text().unwrap().contains("not a string"), "{response:?}");
             assert!(stack.call_tool("raw", arguments).await.is_completed());
-            assert_eq!(*got.lock().unwrap(), [value.clone()], "a tool that takes anything is given exactly this");
+            assert_eq!(*got.lock().unwrap(), std::slice::from_ref(&value), "a tool that takes anything is given exactly this");
         }
     }
 }

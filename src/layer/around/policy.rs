@@ -93,6 +93,7 @@ pub enum Step<T = ()> {
 
 impl<T> Step<T> {
     /// Refuses.
+    #[must_use]
     pub const fn refuse(refusal: Refusal) -> Self {
         Self::Refuse(refusal)
     }
