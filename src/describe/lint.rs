@@ -112,6 +112,16 @@ const PAIRS: &[Pair] = &[
         ..Pair::NONE
     },
     Pair {
+        rule: "rewrite-after-decision",
+        severity: Severity::Error,
+        // Hooks do both, one after the other, and so do two layers of them.
+        outer: |note| note.has(Duty::Decides) && !note.has(Duty::RewritesArguments),
+        inner: |note| note.has(Duty::RewritesArguments),
+        why: "the arguments are changed after they were judged, so what runs is not what was allowed.",
+        help: "Put what changes calls outside what judges them.",
+        ..Pair::NONE
+    },
+    Pair {
         rule: "decision-before-visibility",
         severity: Severity::Error,
         outer: |note| note.has(Duty::Decides) && !note.is_foreign(),
@@ -126,6 +136,23 @@ const PAIRS: &[Pair] = &[
         inner: |note| note.has(Duty::ChangesLists),
         why: "lists are judged as the inner layer changed them and calls are not, so the two may disagree.",
         help: "Put what changes lists outside visibility.",
+        ..Pair::NONE
+    },
+    Pair {
+        rule: "ask-before-validation",
+        outer: |note| note.has(Duty::Asks),
+        inner: |note| note.has(Duty::Validates),
+        unless_between: |note| note.has(Duty::Rewrites),
+        why: "a person is asked about calls that cannot run.",
+        help: "Put validation outside what asks.",
+        ..Pair::NONE
+    },
+    Pair {
+        rule: "allow-all-outside-ask",
+        outer: |note| note.has(Duty::AllowsAll),
+        inner: |note| note.has(Duty::Asks) || note.has(Duty::LacksApprover),
+        why: "the outer layer allows everything, which does not keep the inner one from asking: the stricter one counts.",
+        help: "Leave one of the two out.",
         ..Pair::NONE
     },
     Pair {
@@ -204,6 +231,14 @@ const PAIRS: &[Pair] = &[
         ..Pair::NONE
     },
     Pair {
+        rule: "change-after-redaction",
+        outer: |note| note.has(Duty::ChangesResults) && !note.has(Duty::Redacts),
+        inner: |note| note.has(Duty::Redacts),
+        why: "what the outer layer adds to a result is not redacted, and what it judges was.",
+        help: "Put redaction outside what else changes results.",
+        ..Pair::NONE
+    },
+    Pair {
         rule: "results-before-retry",
         outer: |note| note.has(Duty::Repeats),
         inner: |note| note.has(Duty::CatchesErrors),
@@ -254,6 +289,20 @@ const SINGLES: &[Single] = &[
         },
         why: "a panic of a layer within, in `call`, ends the worker and with it every later call.",
         help: "Put catch_panic directly inside the buffer.",
+    },
+    Single {
+        rule: "nobody-to-ask",
+        duty: Duty::LacksApprover,
+        broken: |_| true,
+        why: "it may have to ask a person, and knows none: such calls are refused at once.",
+        help: "Give it an approver, or let its rules ask for nothing.",
+    },
+    Single {
+        rule: "unreachable-approver",
+        duty: Duty::NeverAsks,
+        broken: |_| true,
+        why: "it has an approver, and no rule that asks.",
+        help: "Add a rule that asks, or ask about calls that no rule is about.",
     },
 ];
 

@@ -37,8 +37,12 @@ pub struct Note {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Duty {
+    /// Decides, and always lets the tool run.
+    AllowsAll,
     /// Answers in the tool's place.
     Answers,
+    /// Asks a person.
+    Asks,
     /// Turns errors of other layers into refusals.
     CatchesErrors,
     /// Turns panics into refusals.
@@ -51,18 +55,28 @@ pub enum Duty {
     Decides,
     /// Decides which tools there are for this caller.
     Hides,
+    /// Would ask a person, and does not know whom.
+    LacksApprover,
     /// Bounds how many calls run, or how often.
     Limits,
+    /// Knows whom to ask, and has no reason to.
+    NeverAsks,
     /// Queues calls for a worker that owns what is within.
     Queues,
+    /// Hides secrets in what the model reads.
+    Redacts,
     /// Calls more than once.
     Repeats,
     /// Changes the name or the arguments of a call.
     Rewrites,
+    /// Changes the arguments of a call, and never its name.
+    RewritesArguments,
     /// Answers at once when what is within is not ready.
     Sheds,
     /// Bounds how long a call takes.
     Times,
+    /// Checks arguments, by rules that need nobody.
+    Validates,
     /// Takes its time to decide, as whatever asks a person does.
     Waits,
 }

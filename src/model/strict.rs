@@ -19,7 +19,15 @@ pub(crate) fn parse(text: &str) -> serde_json::Result<Value> {
     }
 }
 
-struct Strict;
+/// Checks that `text` is JSON that can be told apart from any other: no key twice, depth bounded. Numbers may be of any size.
+pub(crate) fn check(text: &str) -> serde_json::Result<()> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    Strict.deserialize(&mut deserializer)?;
+    deserializer.end()
+}
+
+/// Reads a [`Value`] out of any format, and refuses a key that stands twice.
+pub(crate) struct Strict;
 
 impl<'de> DeserializeSeed<'de> for Strict {
     type Value = Value;
@@ -66,7 +74,7 @@ impl<'de> Visitor<'de> for Strict {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
-        while let Some(item) = access.next_element_seed(Strict)? {
+        while let Some(item) = access.next_element_seed(Self)? {
             items.push(item);
         }
         Ok(Value::Array(items))
@@ -81,7 +89,7 @@ impl<'de> Visitor<'de> for Strict {
             if map.contains_key(&key) {
                 return Err(A::Error::custom(format_args!("the key {:?} stands twice in one object", Cut(&key))));
             }
-            map.insert(key, access.next_value_seed(Strict)?);
+            map.insert(key, access.next_value_seed(Self)?);
         }
         Ok(Value::Object(map))
     }

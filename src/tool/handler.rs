@@ -34,6 +34,12 @@ pub trait Handler: Send + Sync + 'static {
     /// Answers one call. Nothing should happen before the future is polled, except in a handler that is ready at once.
     fn call(&self, call: ToolCall) -> ToolFuture;
 
+    /// Whether there are any. A wrapper around a handler passes this on with the layers.
+    #[doc(hidden)]
+    fn layered(&self) -> bool {
+        false
+    }
+
     /// The layers around this tool alone, outermost first; for [`describe`](crate::describe).
     fn layers(&self) -> BoxFuture<'static, Vec<Note>> {
         Box::pin(std::future::ready(Vec::new()))
@@ -43,6 +49,10 @@ pub trait Handler: Send + Sync + 'static {
 impl<H: Handler + ?Sized> Handler for Arc<H> {
     fn call(&self, call: ToolCall) -> ToolFuture {
         (**self).call(call)
+    }
+
+    fn layered(&self) -> bool {
+        (**self).layered()
     }
 
     fn layers(&self) -> BoxFuture<'static, Vec<Note>> {

@@ -191,7 +191,10 @@ async fn f04_denied_is_neither_unknown_nor_bad_arguments() {
     stack.call_tool("greet", json!({ "name": "bob" })).await;
     stack.call_tool("greet", json!({ "nam": "ada" })).await;
     stack.call_tool("greed", json!({ "name": "ada" })).await;
-    assert_eq!(recorder.outcomes("audit"), [RefusalKind::Denied, RefusalKind::InvalidArguments, RefusalKind::UnknownTool].map(Outcome::from));
+    assert_eq!(
+        recorder.outcomes("audit"),
+        [RefusalKind::Denied, RefusalKind::InvalidArguments, RefusalKind::UnknownTool].map(Outcome::from)
+    );
 }
 
 // F5. A cancelled call leaves no record.
@@ -356,7 +359,8 @@ impl<E> tower::retry::Policy<ToolCall, ToolResponse, E> for Again {
 #[tokio::test(start_paused = true)]
 async fn f09_retry_and_breaker_see_both_kinds_of_failure() {
     let probe = Probe::answering(|_| ToolResponse::error("as it was told"));
-    let stack = ServiceBuilder::new().layer(calls(tower::retry::RetryLayer::new(Again(2)))).service(Router::new().tool(probe.tool("probe")));
+    let stack =
+        ServiceBuilder::new().layer(calls(tower::retry::RetryLayer::new(Again(2)))).service(Router::new().tool(probe.tool("probe")));
     assert_eq!(stack.call_tool("probe", json!({})).await.outcome(), Outcome::ToolError);
     assert_eq!(probe.runs(), 3);
 
@@ -545,9 +549,10 @@ async fn f12_what_a_long_running_call_does_later_passes_the_layers_too() {
 async fn f12_a_bound_of_the_outer_call_reaches_the_calls_within() {
     let deadlines: Arc<Mutex<Vec<Option<Duration>>>> = Arc::default();
     let relay = tool_fn("relay", |stack: Reentry| async move { stack.call_tool("look", json!({})).await });
-    let look = tool_fn_with_state("look", Arc::clone(&deadlines), |ToolState(seen): ToolState<Arc<Mutex<Vec<_>>>>, context: Context| async move {
-        seen.lock().unwrap().push(context.remaining());
-    });
+    let look =
+        tool_fn_with_state("look", Arc::clone(&deadlines), |ToolState(seen): ToolState<Arc<Mutex<Vec<_>>>>, context: Context| async move {
+            seen.lock().unwrap().push(context.remaining());
+        });
     let stack = ServiceBuilder::new().layer(TimeoutLayer::new(HOUR)).service(Router::new().tool(relay).tool(look)).into_stack();
     assert!(stack.call_tool("relay", json!({})).await.is_completed());
     assert_eq!(*deadlines.lock().unwrap(), [Some(HOUR)]);
@@ -689,7 +694,8 @@ async fn f17_tools_and_stacks_are_sync_by_themselves() {
     fn is_shared<T: Clone + Send + Sync + 'static>(value: T) -> T {
         value
     }
-    let boxed = BoxCloneSyncService::<ToolCall, ToolResponse, BoxError>::new(tower::service_fn(async |_: ToolCall| Ok(ToolResponse::text("ok"))));
+    let boxed =
+        BoxCloneSyncService::<ToolCall, ToolResponse, BoxError>::new(tower::service_fn(async |_: ToolCall| Ok(ToolResponse::text("ok"))));
     let tool = is_shared(Tool::from_service(Probe::new().tool("boxed").spec().clone(), is_shared(boxed))).boxed();
     let stack = is_shared(Router::new().tool(is_shared(tool)).into_stack());
     let answer = std::thread::scope(|scope| {

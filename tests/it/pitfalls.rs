@@ -476,9 +476,8 @@ async fn a07_a_list_that_fails_says_why() {
 async fn a07_an_operator_s_classifier_sees_what_this_crate_does_not_know() {
     let strict = Strict::new(probe_router().1);
     strict.behave(Behaviour::Fail);
-    let classify = |error: &(dyn Error + 'static)| {
-        error.is::<StrictError>().then(|| Refusal::new(RefusalKind::BreakerOpen, "Later.").with_by("mine"))
-    };
+    let classify =
+        |error: &(dyn Error + 'static)| error.is::<StrictError>().then(|| Refusal::new(RefusalKind::BreakerOpen, "Later.").with_by("mine"));
     let stack = ServiceBuilder::new()
         .layer(CatchErrorLayer::new().classify(classify))
         .map_err(|error: StrictError| Wrapped(error.into()))
@@ -567,7 +566,10 @@ async fn a09_no_order_of_ours_and_others_is_ruled_out_by_types() {
             let _ = || {
                 is_stack(ServiceBuilder::new().timeout(HOUR).layer($layer).service(Router::new()));
                 is_stack(ServiceBuilder::new().layer($layer).timeout(HOUR).layer($layer).load_shed().service(Router::new()));
-                is_stack(Router::new().tool(Probe::new().tool("probe").layer($layer).layer(tower::timeout::TimeoutLayer::new(HOUR)).layer($layer)));
+                is_stack(
+                    Router::new()
+                        .tool(Probe::new().tool("probe").layer($layer).layer(tower::timeout::TimeoutLayer::new(HOUR)).layer($layer)),
+                );
             };
             let stack = ServiceBuilder::new().load_shed().layer($layer).timeout(HOUR).service(probe_router().1).into_stack();
             assert!(stack.call_tool("probe", json!({})).await.is_completed(), stringify!($name));
@@ -592,12 +594,7 @@ async fn a10_an_observer_tells_a_tool_that_failed_from_machinery_that_did() {
         after("observer", move |ending| seen.lock().unwrap().push(ending.outcome()))
     };
     // The observer stands outside a layer that answers with `Err`, the recorder outside the one that closes errors off.
-    let stack = ServiceBuilder::new()
-        .layer(recorder.layer("closed"))
-        .catch_error()
-        .layer(observer)
-        .timeout(MILLI)
-        .service(router);
+    let stack = ServiceBuilder::new().layer(recorder.layer("closed")).catch_error().layer(observer).timeout(MILLI).service(router);
     for name in ["fine", "fails", "hangs", "unknown"] {
         stack.call_tool(name, json!({})).await;
     }
@@ -634,7 +631,9 @@ async fn a11_a_finished_stack_is_shared_without_unsafe() {
 /// Compiles only while these futures can be named by those who wrap them.
 #[tokio::test(start_paused = true)]
 async fn a12_the_future_of_a_layer_that_does_not_wait_has_a_name_and_no_box() {
-    fn observed<F>(layer: &PolicyLayer<closures::After<F>>) -> around::ResponseFuture<router::ResponseFuture, ToolCall, closures::After<F>, Infallible>
+    fn observed<F>(
+        layer: &PolicyLayer<closures::After<F>>,
+    ) -> around::ResponseFuture<router::ResponseFuture, ToolCall, closures::After<F>, Infallible>
     where
         F: Fn(&toolstack::layer::Ending<'_>) + Send + Sync + 'static,
     {
@@ -707,9 +706,8 @@ impl<E> tower::retry::Policy<ToolCall, ToolResponse, E> for Again {
 #[tokio::test(start_paused = true)]
 async fn a13_every_attempt_is_the_same_call_and_copies_nothing() {
     let probe = Probe::answering(|_| ToolResponse::error("again"));
-    let stack = ServiceBuilder::new()
-        .layer(calls(tower::retry::RetryLayer::new(Again(2))))
-        .service(Router::new().tool(probe.tool("probe")));
+    let stack =
+        ServiceBuilder::new().layer(calls(tower::retry::RetryLayer::new(Again(2)))).service(Router::new().tool(probe.tool("probe")));
     let text = format!(r#"{{"text":"{}"}}"#, "x".repeat(100_000));
     let mut asked = ToolCall::new("probe", Arguments::from_text(text)).with_id("c1");
     asked.context = Context::new().with_principal(Principal::new("ada"));
@@ -749,16 +747,11 @@ async fn a14_the_first_of_a_builder_and_the_last_layer_call_are_outermost() {
     let recorder = Recorder::new();
     let tool = Probe::new().tool("probe").layer(recorder.layer("tool1")).layer(recorder.layer("tool2"));
     let nested = Router::new().tool(tool).layer(recorder.layer("router1")).layer(recorder.layer("router2"));
-    let stack = ServiceBuilder::new()
-        .layer(recorder.layer("stack1"))
-        .layer(recorder.layer("stack2"))
-        .service(Router::new().nest("n", nested));
+    let stack =
+        ServiceBuilder::new().layer(recorder.layer("stack1")).layer(recorder.layer("stack2")).service(Router::new().nest("n", nested));
 
     assert!(stack.call_tool("n.probe", json!({})).await.is_completed());
-    assert_eq!(
-        recorder.trace(),
-        "stack1> stack2> router2> router1> tool2> tool1> tool1< tool2< router1< router2< stack2< stack1<"
-    );
+    assert_eq!(recorder.trace(), "stack1> stack2> router2> router1> tool2> tool1> tool1< tool2< router1< router2< stack2< stack1<");
 
     let description = stack.describe().await;
     let names = |notes: &[Note]| notes.iter().map(|note| note.name().to_owned()).collect::<Vec<_>>();
@@ -864,13 +857,9 @@ async fn a16_load_is_shed_directly_outside_the_limit_and_the_wrong_place_is_name
     assert!(outside.lint().await.is_empty());
 
     // A layer that may wait is ready at once, and so is a router whose tools have limits of their own.
-    let apart = ServiceBuilder::new()
-        .load_shed()
-        .gate_async("ask", async |_| Ok(()))
-        .concurrency_limit(1)
-        .service(Router::new().tool(hangs()));
-    let around_the_router =
-        ServiceBuilder::new().load_shed().service(Router::new().tool(hangs().layer(ConcurrencyLimitLayer::new(1))));
+    let apart =
+        ServiceBuilder::new().load_shed().gate_async("ask", async |_| Ok(())).concurrency_limit(1).service(Router::new().tool(hangs()));
+    let around_the_router = ServiceBuilder::new().load_shed().service(Router::new().tool(hangs().layer(ConcurrencyLimitLayer::new(1))));
     assert!(!shed_of_two(&apart).await && !shed_of_two(&around_the_router).await);
     for faults in [apart.lint().await, around_the_router.lint().await] {
         assert_eq!(faults.iter().map(|fault| fault.rule).collect::<Vec<_>>(), ["shed-of-nothing"]);
@@ -984,9 +973,7 @@ async fn a18_a_tool_stands_in_the_caller_s_span_also_behind_a_buffer_and_on_a_th
     let spans = Spans { home: Some(std::thread::current().id()), ..Spans::default() };
     let _default = tracing::subscriber::set_default(spans.clone());
     let where_am_i = || format!("{:?}", tracing::Span::current().id().map(|id| id.into_u64()));
-    let router = Router::new()
-        .tool(tool_fn("here", move || async move { where_am_i() }))
-        .tool(blocking_tool_fn("on_a_thread", || "done"));
+    let router = Router::new().tool(tool_fn("here", move || async move { where_am_i() })).tool(blocking_tool_fn("on_a_thread", || "done"));
     let stack = ServiceBuilder::new()
         .layer(calls(BufferLayer::new(4)))
         .gate_async("ask", async |_| {

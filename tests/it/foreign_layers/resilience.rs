@@ -112,12 +112,7 @@ fn failed<E>(result: &Result<ToolResponse, E>) -> bool {
 macro_rules! breaker {
     () => {
         calls(
-            CircuitBreakerLayer::builder()
-                .failure_classifier(failed)
-                .consecutive_failures(2)
-                .wait_duration_in_open(HOUR)
-                .build()
-                .unwrap(),
+            CircuitBreakerLayer::builder().failure_classifier(failed).consecutive_failures(2).wait_duration_in_open(HOUR).build().unwrap(),
         )
     };
 }
@@ -216,9 +211,9 @@ mod refuses {
     #[tokio::test(start_paused = true)]
     async fn chaos_of_nothing_but_errors() {
         let refusal = |_: &ToolCall| BoxError::from(Refusal::new(RefusalKind::OutcomeUnknown, "Who knows.").with_by("chaos"));
-        for place in places!(calls(
-            ServiceBuilder::new().layer(ChaosLayer::builder().error_fn(refusal).error_rate(1.0).build()).timeout(SECOND)
-        )) {
+        for place in
+            places!(calls(ServiceBuilder::new().layer(ChaosLayer::builder().error_fn(refusal).error_rate(1.0).build()).timeout(SECOND)))
+        {
             place.ends(&json!({}), RefusalKind::OutcomeUnknown.into(), 0).await;
         }
     }

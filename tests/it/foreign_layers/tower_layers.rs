@@ -33,8 +33,8 @@ use tower::{
     steer::Steer,
     timeout::TimeoutLayer,
     util::{
-        AndThenLayer, BoxCloneSyncService, BoxCloneSyncServiceLayer, MapErrLayer, MapFutureLayer, MapRequestLayer, MapResponseLayer, MapResultLayer, ThenLayer,
-        option_layer,
+        AndThenLayer, BoxCloneSyncService, BoxCloneSyncServiceLayer, MapErrLayer, MapFutureLayer, MapRequestLayer, MapResponseLayer,
+        MapResultLayer, ThenLayer, option_layer,
     },
 };
 
@@ -326,9 +326,8 @@ mod acts {
     /// Tower's `Steer` fixes its request type and is no layer: it answers a tool.
     #[tokio::test(start_paused = true)]
     async fn steer_answers_a_tool() {
-        let backends = ["left", "right"].map(|side| {
-            BoxCloneSyncService::new(tower::service_fn(move |_: ToolCall| ready(Ok::<_, BoxError>(ToolResponse::text(side)))))
-        });
+        let backends = ["left", "right"]
+            .map(|side| BoxCloneSyncService::new(tower::service_fn(move |_: ToolCall| ready(Ok::<_, BoxError>(ToolResponse::text(side))))));
         let pick = |call: &ToolCall, _: &[_]| usize::from(call.arguments.value().is_ok_and(|value| value["side"] == "right"));
         let spec = Work::new().tool().spec().clone();
         let tool = toolstack::Tool::from_service(spec, Steer::new(backends, pick));
