@@ -5,10 +5,16 @@ use tower::{ServiceBuilder, layer::util::Stack};
 use crate::{
     error::Refusal,
     layer::{
-        CallsLayer, CatchErrorLayer, CatchPanicLayer, PolicyLayer, TimeoutLayer, VisibilityLayer, calls,
+        CallsLayer, CatchErrorLayer, CatchPanicLayer, PermissionLayer, PinLayer, PolicyLayer, RedactLayer, RequireFieldsLayer,
+        SessionLayer, TimeoutLayer, ValidateLayer, VisibilityLayer, calls,
         closures::{self, Gate, GateAsync, GateTool, MapCall, MapList, MapResult},
+        hooks::HooksLayer,
+        permission::{Effect, Rules},
+        redact::Redactor,
+        validate::Validator,
     },
     model::{Context, ToolCall, ToolList, ToolResult, ToolSpec},
+    store::SessionStore,
     tool::ToolEntry,
 };
 
@@ -81,6 +87,9 @@ layers! {
     fn gate_tool[F](name: impl Into<Cow<'static, str>>, closure: F) -> PolicyLayer<GateTool<F>>
         where [F: Fn(&ToolCall, &ToolEntry) -> Result<(), Refusal> + Send + Sync + 'static] = closures::gate_tool(name, closure);
 
+    /// Runs hooks. See [`hooks`](crate::layer::hooks).
+    fn hooks(hooks: HooksLayer) -> HooksLayer = hooks;
+
     /// Changes each call. See [`map_call`](crate::layer::map_call).
     fn map_call[F](name: impl Into<Cow<'static, str>>, closure: F) -> PolicyLayer<MapCall<F>>
         where [F: Fn(&mut ToolCall) + Send + Sync + 'static] = closures::map_call(name, closure);
@@ -93,8 +102,30 @@ layers! {
     fn map_tool_result[F](name: impl Into<Cow<'static, str>>, closure: F) -> PolicyLayer<MapResult<F>>
         where [F: Fn(&mut ToolResult) + Send + Sync + 'static] = closures::map_result(name, closure);
 
+    /// Decides whether a tool runs, by rules; `unmatched` is what happens to a call that no rule is about. To ask a person, give a
+    /// [`PermissionLayer`] to `layer`. See [`permission`](crate::layer::permission).
+    fn permission(rules: Rules, unmatched: Effect) -> PermissionLayer = PermissionLayer::new(rules, unmatched);
+
+    /// Sets an argument to the session of the context, whatever the model chose. See [`PinLayer`].
+    fn pin_session(parameter: &str) -> PinLayer = PinLayer::session(parameter);
+
+    /// Hides secrets in results. See [`redact`](crate::layer::redact).
+    fn redact(redactor: Redactor) -> RedactLayer = RedactLayer::new(redactor);
+
+    /// Requires that arguments are there and not `null`. See [`RequireFieldsLayer`].
+    fn require_fields[Names](names: Names) -> RequireFieldsLayer
+        where [Names: IntoIterator<Item: Into<String>>] = RequireFieldsLayer::present(names);
+
+    /// Resolves and holds the open sessions that an argument names. See [`session`](crate::layer::session).
+    fn sessions[Store](store: Store, parameter: &str) -> SessionLayer
+        where [Store: SessionStore] = SessionLayer::new(store).argument(parameter).require_open();
+
     /// Bounds how long a call takes, and answers with a refusal. See [`timeout`](crate::layer::timeout).
     fn call_timeout(total: Duration) -> TimeoutLayer = TimeoutLayer::new(total);
+
+    /// Checks arguments and structured results against the schemas of tools. See [`validate`](crate::layer::validate).
+    fn validate[V](validator: V) -> ValidateLayer
+        where [V: Validator] = ValidateLayer::new(validator);
 
     /// Decides which tools there are for this caller. See [`visibility`](crate::layer::visibility).
     fn visibility[F](visible: F) -> VisibilityLayer<F>

@@ -5,3 +5,6 @@ pub mod writing_a_layer {}
 
 #[doc = include_str!("docs/design.md")]
 pub mod design {}
+
+#[doc = include_str!("docs/features.md")]
+pub mod features {}

@@ -13,8 +13,10 @@ pub mod model;
 pub mod operation;
 pub mod router;
 pub mod run;
+pub mod select;
 mod service_ext;
 pub mod stack;
+pub mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod tool;

@@ -29,7 +29,7 @@ mod sealed {
 /// A request of a tool stack. Each has one type of response.
 ///
 /// The trait is closed: a layer can rely on [`View`] showing what there is.
-pub trait Operation: sealed::Sealed + Send + 'static {
+pub trait Operation: sealed::Sealed + Clone + Send + 'static {
     /// What the request is answered with.
     type Response: Send + 'static;
 

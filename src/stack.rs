@@ -143,6 +143,8 @@ struct Shared {
     service: Box<dyn Erased>,
     service_type: &'static str,
     max_depth: u16,
+    /// Whether it is a whole stack, which tools may call again, and not a part of one.
+    whole: bool,
 }
 
 impl Stack {
@@ -156,12 +158,24 @@ impl Stack {
 
     /// Closes a chain of layers off, with this many levels of calls within calls; zero for none.
     pub fn with_max_depth<S: ToolStack>(service: S, max_depth: u16) -> Self {
-        Self { shared: Arc::new(Shared { service: Box::new(Closed(service)), service_type: type_name::<S>(), max_depth }) }
+        Self { shared: Arc::new(Shared { service: Box::new(Closed(service)), service_type: type_name::<S>(), max_depth, whole: true }) }
+    }
+
+    /// A part of a stack: tools within that call others do so through the whole, and not through this.
+    pub(crate) fn part<S: ToolStack>(service: S) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                service: Box::new(Closed(service)),
+                service_type: type_name::<S>(),
+                max_depth: Self::MAX_DEPTH,
+                whole: false,
+            }),
+        }
     }
 
     /// Gives tools their way back. The outermost stack counts.
     fn entered(&self, context: &mut Context) {
-        if context.reentry::<Shared>().is_none() {
+        if self.shared.whole && context.reentry::<Shared>().is_none() {
             context.set_reentry(Arc::clone(&self.shared));
         }
     }

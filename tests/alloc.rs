@@ -22,8 +22,10 @@ use serde_json::{json, value::RawValue};
 use toolstack::{
     ListTools, Router, ServiceBuilderExt, Tool, ToolCall, ToolResponse,
     layer::{
-        Policy, PolicyLayer, Site, Step, TimeoutLayer, VisibilityLayer, after, gate, gate_async, gate_tool, map_call, map_list, map_result,
-        named,
+        HooksLayer, Policy, PolicyLayer, Site, Step, TimeoutLayer, VisibilityLayer, after, gate, gate_async, gate_tool,
+        hooks::Hook,
+        map_call, map_list, map_result, named,
+        permission::{Effect, PermissionLayer, Rules},
     },
     middleware::{Next, from_fn},
     model::{Arguments, Context as CallContext, Principal, ToolName, ToolSpec},
@@ -181,6 +183,42 @@ fn no_layer_of_ours_adds_one() {
 }
 
 #[test]
+fn a_hook_that_does_not_wait_adds_none() {
+    let git = || toolstack::select::ToolSelector::new().name("add*").unwrap();
+    assert_eq!(with(HooksLayer::new()), CALL, "no hooks");
+    assert_eq!(with(HooksLayer::new().before_request("a", |_| Ok(()))), CALL, "before_request");
+    assert_eq!(
+        with(HooksLayer::new().after_list("a", |list| {
+            list.retain(|_| true);
+            Ok(())
+        })),
+        CALL,
+        "after_list"
+    );
+    assert_eq!(with(HooksLayer::new().before("a", |_| Ok(()))), CALL, "before");
+    assert_eq!(with(HooksLayer::new().hook(Hook::before("a", |_| Ok(())).fail_open())), CALL, "before, failing open");
+    assert_eq!(with(HooksLayer::new().hook(Hook::before("a", |_| Ok(())).only(git()))), CALL, "before, for some tools");
+    assert_eq!(with(HooksLayer::new().after("a", |_| Ok(()))), CALL, "after");
+    assert_eq!(with(HooksLayer::new().on_finish("a", |_| ())), CALL, "on_finish");
+    assert_eq!(with(HooksLayer::new().hook(Hook::on_finish("a", |_| ()).only(git()))), CALL, "on_finish, for some tools");
+    let many = (0..20).fold(HooksLayer::new(), |layer, n| {
+        layer.before(format!("{n}"), |_| Ok(())).after(format!("{n}"), |_| Ok(())).on_success(format!("{n}"), |_| ())
+    });
+    assert_eq!(with(many), CALL, "sixty of them");
+}
+
+#[test]
+fn a_hook_that_waits_costs_boxes_only_for_the_calls_that_it_is_about() {
+    let other = || toolstack::select::ToolSelector::new().name("other").unwrap();
+    let before = || Hook::before_async("a", |_| Box::pin(async { Ok(()) })).timeout(None);
+    let after = || Hook::after_async("a", |_| Box::pin(async { Ok(()) })).timeout(None);
+    // The hook's own, the walk through the hooks, and the future that waits.
+    assert_eq!(with(HooksLayer::new().hook(before())), more(3), "before");
+    assert_eq!(with(HooksLayer::new().hook(before().only(other()))), CALL, "before, for another tool");
+    assert_eq!(with(HooksLayer::new().hook(after().only(other()))), CALL, "after, for another tool");
+}
+
+#[test]
 fn many_layers_add_none_either() {
     let layers = ServiceBuilder::new()
         .catch_panic()
@@ -300,6 +338,36 @@ fn arguments_cost_what_their_form_costs() {
     let name = "a_tool_with_a_name_of_more_than_23_bytes";
     let mut router = Router::new().tool(sync_tool_fn(name, |args: Add| args.a + args.b));
     assert_eq!(per(|| check(answer(&mut router, ToolCall::new(name, Arguments::from_text(r#"{"a":1,"b":2}"#))))), 3, "a long name");
+}
+
+#[test]
+fn fifty_rules_cost_the_permit_and_the_view_of_the_arguments_where_they_are_text() {
+    let rules: Vec<_> = (0..50)
+        .map(|at| match at % 5 {
+            0 => json!({ "id": format!("{at}"), "effect": "allow", "tools": { "names": ["a*"] }, "arguments": [{ "path": "/a", "at_most": 1 + at }] }),
+            1 => json!({ "id": format!("{at}"), "effect": "deny", "tools": { "names": ["add"] }, "arguments": [{ "path": "/b", "at_least": 100 + at }] }),
+            2 => json!({ "id": format!("{at}"), "effect": "deny", "principal": { "scopes": [format!("s{at}")] } }),
+            3 => json!({ "id": format!("{at}"), "effect": "ask", "tools": { "names": [format!("other{at}.*")] } }),
+            _ => json!({ "id": format!("{at}"), "effect": "deny", "tools": { "names": [format!("tool{at}")] } }),
+        })
+        .collect();
+    let rules = Rules::from_json(&json!({ "rules": rules }).to_string()).unwrap();
+    let layer = PermissionLayer::new(rules, Effect::Deny);
+    let text = || Arguments::from_text(r#"{"a":1,"b":2}"#);
+    let view = allocations(|| {
+        let arguments = text();
+        assert!(arguments.value().is_ok());
+        arguments
+    }) - 1;
+    assert_eq!(with(layer.clone()), more(1 + view), "text");
+    let value = Arguments::from(json!({ "a": 1, "b": 2 }));
+    let mut service = layer.layer(Router::new().tool(add_sync()));
+    assert_eq!(
+        per(|| check(answer(&mut service, ToolCall::new("add", value.clone())))),
+        2,
+        "a value that is there: the result and the permit"
+    );
+    assert_eq!(with(PermissionLayer::new(Rules::empty(), Effect::Allow)), more(1), "no rule about arguments");
 }
 
 /// Pending at the first poll of its readiness, ready at the second.

@@ -3,6 +3,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::{Description, Duty, Note};
+use crate::router::Catalog;
 
 /// Something that is wrong with the order of a stack's layers.
 ///
@@ -111,12 +112,39 @@ const PAIRS: &[Pair] = &[
         ..Pair::NONE
     },
     Pair {
+        rule: "rewrite-after-decision",
+        severity: Severity::Error,
+        // Hooks do both, one after the other, and so do two layers of them.
+        outer: |note| note.has(Duty::Decides) && !note.has(Duty::RewritesArguments),
+        inner: |note| note.has(Duty::RewritesArguments),
+        why: "the arguments are changed after they were judged, so what runs is not what was allowed.",
+        help: "Put what changes calls outside what judges them.",
+        ..Pair::NONE
+    },
+    Pair {
         rule: "decision-before-visibility",
         severity: Severity::Error,
         outer: |note| note.has(Duty::Decides) && !note.is_foreign(),
         inner: |note| note.has(Duty::Hides),
         why: "a hidden tool is refused with a reason, which tells that it exists.",
         help: "Put visibility outside what decides.",
+        ..Pair::NONE
+    },
+    Pair {
+        rule: "ask-before-validation",
+        outer: |note| note.has(Duty::Asks),
+        inner: |note| note.has(Duty::Validates),
+        unless_between: |note| note.has(Duty::Rewrites),
+        why: "a person is asked about calls that cannot run.",
+        help: "Put validation outside what asks.",
+        ..Pair::NONE
+    },
+    Pair {
+        rule: "allow-all-outside-ask",
+        outer: |note| note.has(Duty::AllowsAll),
+        inner: |note| note.has(Duty::Asks) || note.has(Duty::LacksApprover),
+        why: "the outer layer allows everything, which does not keep the inner one from asking: the stricter one counts.",
+        help: "Leave one of the two out.",
         ..Pair::NONE
     },
     Pair {
@@ -195,6 +223,14 @@ const PAIRS: &[Pair] = &[
         ..Pair::NONE
     },
     Pair {
+        rule: "change-after-redaction",
+        outer: |note| note.has(Duty::ChangesResults) && !note.has(Duty::Redacts),
+        inner: |note| note.has(Duty::Redacts),
+        why: "what the outer layer adds to a result is not redacted, and what it judges was.",
+        help: "Put redaction outside what else changes results.",
+        ..Pair::NONE
+    },
+    Pair {
         rule: "results-before-retry",
         outer: |note| note.has(Duty::Repeats),
         inner: |note| note.has(Duty::CatchesErrors),
@@ -246,11 +282,28 @@ const SINGLES: &[Single] = &[
         why: "a panic of a layer within, in `call`, ends the worker and with it every later call.",
         help: "Put catch_panic directly inside the buffer.",
     },
+    Single {
+        rule: "nobody-to-ask",
+        duty: Duty::LacksApprover,
+        broken: |_| true,
+        why: "it may have to ask a person, and knows none: such calls are refused at once.",
+        help: "Give it an approver, or let its rules ask for nothing.",
+    },
+    Single {
+        rule: "unreachable-approver",
+        duty: Duty::NeverAsks,
+        broken: |_| true,
+        why: "it has an approver, and no rule that asks.",
+        help: "Add a rule that asks, or ask about calls that no rule is about.",
+    },
 ];
 
 /// Names the faults of a stack and of its tools' own layers.
 pub(crate) fn faults(description: &Description) -> Vec<Fault> {
     let mut faults = faults_at(description.layers(), 0, None);
+    if let Some(tools) = description.catalog().and_then(Catalog::closed) {
+        faults.extend(description.layers().iter().flat_map(|note| note.idle(&tools).map(|part| idle(note, part))));
+    }
     for tool in description.tools() {
         let around = description.layers().len();
         let all: Vec<Note> = description.layers().iter().chain(&tool.layers).cloned().collect();
@@ -258,6 +311,18 @@ pub(crate) fn faults(description: &Description) -> Vec<Fault> {
         faults.extend(faults_at(&all, around, Some(&tool.name)));
     }
     faults
+}
+
+/// The fault of a part of a layer that is about tools which do not exist.
+fn idle(note: &Note, part: &str) -> Fault {
+    Fault {
+        rule: "selects-no-tool",
+        severity: Severity::Warning,
+        layers: vec![format!("{} ({part})", note.name())],
+        tool: None,
+        why: "it is about tools that do not exist.",
+        help: "Look for a misspelt name, or a tool that is added later.",
+    }
 }
 
 /// The faults whose inner layer stands at `from` or further in.

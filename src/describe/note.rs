@@ -1,6 +1,8 @@
-use std::{borrow::Cow, fmt, time::Duration};
+use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 use serde::Serialize;
+
+use crate::{select::ToolSelector, tool::ToolEntry};
 
 /// What one layer says of itself: its name, what it does to calls, and its settings.
 ///
@@ -26,6 +28,9 @@ pub struct Note {
     /// After how long it ends a call in any case, and at the earliest.
     #[serde(skip)]
     ends: (Option<Duration>, Option<Duration>),
+    /// Which tools parts of the layer are about.
+    #[serde(skip)]
+    selects: Vec<(Cow<'static, str>, ToolSelector)>,
     #[serde(skip)]
     this: &'static str,
     #[serde(skip)]
@@ -37,8 +42,12 @@ pub struct Note {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Duty {
+    /// Decides, and always lets the tool run.
+    AllowsAll,
     /// Answers in the tool's place.
     Answers,
+    /// Asks a person.
+    Asks,
     /// Turns errors of other layers into refusals.
     CatchesErrors,
     /// Turns panics into refusals.
@@ -49,18 +58,28 @@ pub enum Duty {
     Decides,
     /// Decides which tools there are for this caller.
     Hides,
+    /// Would ask a person, and does not know whom.
+    LacksApprover,
     /// Bounds how many calls run, or how often.
     Limits,
+    /// Knows whom to ask, and has no reason to.
+    NeverAsks,
     /// Queues calls for a worker that owns what is within.
     Queues,
+    /// Hides secrets in what the model reads.
+    Redacts,
     /// Calls more than once.
     Repeats,
     /// Changes the name or the arguments of a call.
     Rewrites,
+    /// Changes the arguments of a call, and never its name.
+    RewritesArguments,
     /// Answers at once when what is within is not ready.
     Sheds,
     /// Bounds how long a call takes.
     Times,
+    /// Checks arguments, by rules that need nobody.
+    Validates,
     /// Takes its time to decide, as whatever asks a person does.
     Waits,
 }
@@ -77,6 +96,7 @@ impl Note {
             labels: 0,
             ready_at_once: None,
             ends: (None, None),
+            selects: Vec::new(),
             this: "",
             inner: "",
         }
@@ -119,6 +139,14 @@ impl Note {
     #[expect(clippy::needless_pass_by_value, reason = "`setting(\"max\", 4)` reads better than `setting(\"max\", &4)`")]
     pub fn setting(mut self, key: impl Into<Cow<'static, str>>, value: impl ToString) -> Self {
         self.settings.push((key.into(), value.to_string()));
+        self
+    }
+
+    /// Says that a part of the layer, such as a rule, is about these tools only. [`lint`](crate::StackExt::lint) names it where there is
+    /// no such tool.
+    #[must_use]
+    pub fn selects(mut self, part: impl Into<Cow<'static, str>>, tools: ToolSelector) -> Self {
+        self.selects.push((part.into(), tools));
         self
     }
 
@@ -167,6 +195,12 @@ impl Note {
 
     pub(crate) fn earliest_end(&self) -> Option<Duration> {
         self.ends.1
+    }
+
+    /// The parts of the layer that are about no tool of these.
+    pub(crate) fn idle(&self, all: &[Arc<ToolEntry>]) -> impl Iterator<Item = &str> {
+        let idle = |tools: &ToolSelector| !all.iter().any(|tool| tools.matches(tool));
+        self.selects.iter().filter(move |(_, tools)| idle(tools)).map(|(part, _)| &**part)
     }
 
     pub(crate) fn labels(&self) -> usize {

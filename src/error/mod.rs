@@ -35,11 +35,13 @@
 //! | [`UnknownTool`](RefusalKind::UnknownTool) | there is no such tool, or it is hidden | no |
 
 mod classify;
+mod payload;
 mod refusal;
 
 pub(crate) use self::classify::refusal_of_any;
 pub use self::{
     classify::{Classify, refusal_of},
+    payload::{MissingParameter, error_payload, render_error_payload},
     refusal::{Challenge, Refusal, RefusalKind},
 };
 

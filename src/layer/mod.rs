@@ -8,10 +8,17 @@
 //! | layer | does | why there |
 //! |---|---|---|
 //! | [`CatchPanicLayer`] | turns a panic into a refusal | so that every other layer's panic is caught, and observers within still finish |
+//! | [`RedactLayer`] | hides secrets in results | outside whatever else changes results |
 //! | [`CatchErrorLayer`] | turns errors of other crates' layers into refusals | outside all layers whose errors it should catch |
 //! | [`VisibilityLayer`] | decides which tools there are for this caller | outside whatever would tell of a hidden tool by treating it otherwise |
 //! | [`map_call`] | changes calls | outside whatever judges a call; one that renames, outside visibility too, since no tool runs but the one that was judged |
+//! | [`HooksLayer`] | runs hooks: functions and programs that look, rewrite or refuse | inside visibility and limits, outside whatever judges arguments |
+//! | [`PinLayer`] | sets arguments that the model may not choose, in calls and in lists | outside whatever judges a call |
+//! | [`SessionLayer`] | resolves and holds the sessions that a call names | inside what finds out who asks, outside permission |
+//! | [`ValidateLayer`], [`RequireFieldsLayer`] | check arguments, and structured results | inside whatever changes arguments, outside whatever asks a person |
+//! | [`reload`](reload()) | swaps the layer in its place | as that layer |
 //! | [`gate`], [`gate_async`], [`gate_tool`] | decide whether a tool runs | inside whatever changes the call |
+//! | [`PermissionLayer`] | decides whether a tool runs, by rules, remembered answers, or a person | inside whatever changes or checks the call; outside whatever holds a place or counts the time while a person thinks |
 //! | [`TimeoutLayer`] | bounds how long a call takes | inside whatever waits for a person, outside whatever waits for capacity |
 //! | tower's `load_shed`, `concurrency_limit`, … | bound how many calls run | next to the tools; `load_shed` directly outside the limit that it watches |
 //! | [`map_result`], [`map_list`] | change what comes back | outside whatever should see it unchanged |
@@ -34,8 +41,15 @@ pub mod calls;
 pub mod catch_error;
 pub mod catch_panic;
 pub mod closures;
+pub mod hooks;
 pub mod named;
+mod per_tool;
+pub mod permission;
+pub mod redact;
+pub mod reload;
+pub mod session;
 pub mod timeout;
+pub mod validate;
 pub mod visibility;
 
 pub use self::{
@@ -44,7 +58,13 @@ pub use self::{
     catch_error::CatchErrorLayer,
     catch_panic::CatchPanicLayer,
     closures::{after, gate, gate_async, gate_tool, map_call, map_list, map_result},
+    hooks::{Hook, HooksLayer},
     named::{NamedLayer, named},
+    permission::PermissionLayer,
+    redact::RedactLayer,
+    reload::{ReloadHandle, ReloadLayer, reload},
+    session::{PinLayer, SessionLayer},
     timeout::TimeoutLayer,
+    validate::{RequireFieldsLayer, ValidateLayer},
     visibility::VisibilityLayer,
 };

@@ -10,7 +10,7 @@ use serde::{
 };
 use serde_json::{Map, Value, value::RawValue};
 
-use super::strict;
+use super::{canonical::canonical, strict};
 
 /// The arguments of a call, as the JSON they came in.
 ///
@@ -177,6 +177,22 @@ impl Arguments {
                 T::deserialize(&given.value).map_err(ArgumentsError::json)
             }
         }
+    }
+
+    /// Whether both are the same JSON, number for number as it is written. Clones are compared by pointer.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Repr::Value(None), Repr::Value(None)) => return true,
+            (Repr::Text { text: a, .. }, Repr::Text { text: b, .. }) if Arc::ptr_eq(a, b) || a == b => return true,
+            (Repr::Value(Some(a)), Repr::Value(Some(b))) if Arc::ptr_eq(a, b) => return true,
+            _ => {}
+        }
+        matches!((self.canonical(), other.canonical()), (Ok(a), Ok(b)) if a == b)
+    }
+
+    /// The one text for all that is this JSON.
+    pub(crate) fn canonical(&self) -> Result<String, ArgumentsError> {
+        canonical(self.as_json()?).map_err(ArgumentsError::json)
     }
 
     /// How long the JSON text is, in bytes; `None` for a handed-over value that was not written yet.

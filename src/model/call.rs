@@ -1,8 +1,8 @@
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::SerializeMap};
 
-use super::{Arguments, CallId, Context, RawObject, Resume, ToolName};
+use super::{Arguments, CallId, Context, RawObject, Resume, ToolName, permit::Permit};
 
 /// One call of a tool: the request of the tool stack.
 ///
@@ -32,6 +32,8 @@ pub struct ToolCall {
     pub context: Context,
     /// Which registration of the tool a layer judged; zero for none yet. The router runs no other.
     judged: u64,
+    /// The proof that a permission layer allowed exactly this call.
+    permit: Option<Arc<Permit>>,
 }
 
 impl ToolCall {
@@ -40,7 +42,14 @@ impl ToolCall {
     /// Any name will do: one that no tool can have is unknown to the router, and answered as such.
     #[must_use]
     pub fn new(name: impl AsRef<str>, arguments: impl Into<Arguments>) -> Self {
-        Self { id: CallId::next(), name: ToolName::asked(name.as_ref()), arguments: arguments.into(), context: Context::new(), judged: 0 }
+        Self {
+            id: CallId::next(),
+            name: ToolName::asked(name.as_ref()),
+            arguments: arguments.into(),
+            context: Context::new(),
+            judged: 0,
+            permit: None,
+        }
     }
 
     /// This call, under that id.
@@ -73,7 +82,7 @@ impl ToolCall {
     /// Takes the call out of its place, where an empty one stays behind.
     pub(crate) fn take(&mut self) -> Self {
         let name = ToolName::asked("");
-        let empty = Self { id: CallId::from(0), name, arguments: Arguments::empty(), context: Context::new(), judged: 0 };
+        let empty = Self { id: CallId::from(0), name, arguments: Arguments::empty(), context: Context::new(), judged: 0, permit: None };
         std::mem::replace(self, empty)
     }
 
@@ -90,6 +99,23 @@ impl ToolCall {
         if self.judged == 0 {
             self.judged = serial;
         }
+    }
+
+    /// Proves that a layer allowed this call, of this registration. A permit that the call has already and that holds no more stays:
+    /// what was changed after one layer had allowed it is not allowed by another.
+    pub(crate) fn allow(&mut self, serial: u64) {
+        if self.permit.as_ref().is_none_or(|permit| permit.holds(self)) {
+            self.permit = Some(Arc::new(Permit::new(self, serial)));
+        }
+    }
+
+    pub(crate) fn permit(&self) -> Option<&Permit> {
+        self.permit.as_deref()
+    }
+
+    /// Uses the permit up, as the last one before the tool.
+    pub(crate) fn use_permit(&mut self) {
+        self.permit = None;
     }
 
     /// Forgets the judgement, once the tool that was judged is what runs: it may pass the call on, to a router of its own for instance.

@@ -261,6 +261,14 @@ impl Context {
         self
     }
 
+    pub(crate) fn set_resume(&mut self, resume: Option<Resume>) {
+        self.rare_mut().resume = resume.map(Arc::new);
+    }
+
+    pub(crate) fn shared_principal(&self) -> Option<&Arc<Principal>> {
+        self.rare.as_ref()?.principal.as_ref()
+    }
+
     /// Values that layers and faces hand inward, by type. They belong to this one operation: a call that a tool makes starts without.
     #[must_use]
     pub fn extensions(&self) -> &Extensions {

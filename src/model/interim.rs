@@ -2,7 +2,7 @@ use std::fmt;
 
 use serde_json::value::RawValue;
 
-use super::RawObject;
+use super::{RawObject, Remark};
 
 /// An answer of the person, or something else of the client's, is needed before the call can be completed; the caller asks for it and
 /// calls again (MCP 2026-07-28, `resultType: "input_required"`).
@@ -19,6 +19,7 @@ pub struct InputRequired {
     pub meta: RawObject,
     /// Fields that this crate does not know.
     pub extra: RawObject,
+    pub(super) remarks: Vec<Remark>,
 }
 
 impl InputRequired {
@@ -60,6 +61,7 @@ pub struct TaskHandle {
     pub meta: RawObject,
     /// The other fields of the handle, such as times and the interval to poll at.
     pub extra: RawObject,
+    pub(super) remarks: Vec<Remark>,
 }
 
 impl TaskHandle {

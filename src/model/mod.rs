@@ -10,6 +10,7 @@ mod arguments;
 mod blocks;
 mod call;
 mod cancellation;
+pub(crate) mod canonical;
 mod content;
 mod context;
 mod id;
@@ -17,9 +18,11 @@ mod interim;
 mod list;
 mod name;
 mod outcome;
+pub(crate) mod permit;
 mod principal;
 mod progress;
 mod raw;
+pub(crate) mod remark;
 mod response;
 mod result;
 mod spec;
@@ -42,6 +45,7 @@ pub use self::{
     principal::Principal,
     progress::{Progress, ProgressUpdate},
     raw::{RawObject, RawObjectError},
+    remark::Remark,
     response::ToolResponse,
     result::ToolResult,
     spec::{Fingerprint, Icon, SchemaError, ToolSpec},

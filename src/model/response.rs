@@ -2,7 +2,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::SerializeMap};
 
-use super::{InputRequired, Outcome, RawObject, TaskHandle, ToolResult};
+use super::{InputRequired, Outcome, RawObject, Remark, TaskHandle, ToolResult, remark};
 use crate::error::Refusal;
 
 /// The answer to a [`ToolCall`](super::ToolCall). Its serde form is MCP's result with `resultType`; without one, a result is complete.
@@ -84,6 +84,36 @@ impl ToolResponse {
 }
 
 impl ToolResponse {
+    /// What layers added beside the response.
+    #[must_use]
+    pub fn remarks(&self) -> &[Remark] {
+        match self {
+            Self::Complete(result) => result.remarks(),
+            Self::InputRequired(asked) => &asked.remarks,
+            Self::Task(task) => &task.remarks,
+        }
+    }
+
+    /// What layers added beside the response, to change: for whoever redacts.
+    pub fn remarks_mut(&mut self) -> &mut [Remark] {
+        match self {
+            Self::Complete(result) => result.remarks_mut(),
+            Self::InputRequired(asked) => &mut asked.remarks,
+            Self::Task(task) => &mut task.remarks,
+        }
+    }
+
+    /// Adds a remark, whatever the response is; `false` if there are [too many](Remark::MAX_COUNT).
+    pub fn add_remark(&mut self, remark: Remark) -> bool {
+        match self {
+            Self::Complete(result) => result.add_remark(remark),
+            Self::InputRequired(asked) => remark::push(&mut asked.remarks, remark),
+            Self::Task(task) => remark::push(&mut task.remarks, remark),
+        }
+    }
+}
+
+impl ToolResponse {
     /// Notes which layer answered in the tool's place, unless the response says so already or is a refusal.
     pub(crate) fn serve_by(&mut self, layer: impl Into<Cow<'static, str>>) {
         if let Self::Complete(result) = self
@@ -153,12 +183,14 @@ impl<'de> Deserialize<'de> for ToolResponse {
                 state: fields.take("requestState")?,
                 meta: fields.take("_meta")?.unwrap_or_default(),
                 extra: fields,
+                remarks: Vec::new(),
             }))),
             Some("task") => Ok(Self::Task(Box::new(TaskHandle {
                 task_id: fields.require("taskId")?,
                 status: fields.require("status")?,
                 meta: fields.take("_meta")?.unwrap_or_default(),
                 extra: fields,
+                remarks: Vec::new(),
             }))),
             Some(other) => Err(D::Error::custom(format_args!("the resultType {other:?} is not known"))),
         }

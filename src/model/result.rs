@@ -3,7 +3,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::SerializeMap};
 use serde_json::value::RawValue;
 
-use super::{Content, Outcome, RawObject, blocks::Blocks};
+use super::{Content, Outcome, RawObject, Remark, blocks::Blocks, remark};
 use crate::error::Refusal;
 
 /// What came of a call: blocks of content for the model, a structured value, whether it failed, and why where a layer says so.
@@ -38,6 +38,7 @@ struct Rare {
     extra: RawObject,
     served_by: Option<Cow<'static, str>>,
     refusal: Option<Refusal>,
+    remarks: Vec<Remark>,
 }
 
 impl ToolResult {
@@ -151,6 +152,11 @@ impl ToolResult {
         &mut self.rare.get_or_insert_default().meta
     }
 
+    /// Fields that this crate does not know.
+    pub(crate) fn extra_mut(&mut self) -> Option<&mut RawObject> {
+        self.rare.as_mut().map(|rare| &mut rare.extra)
+    }
+
     /// Which layer answered in the tool's place, such as a cache; `None` where the tool itself did, and for refusals, which say
     /// [who refused](Refusal::by).
     #[must_use]
@@ -161,6 +167,26 @@ impl ToolResult {
     /// Notes which layer answered in the tool's place.
     pub fn set_served_by(&mut self, layer: impl Into<Cow<'static, str>>) {
         self.rare.get_or_insert_default().served_by = Some(layer.into());
+    }
+
+    /// What layers added beside the result.
+    #[must_use]
+    pub fn remarks(&self) -> &[Remark] {
+        self.rare.as_ref().map_or(&[], |rare| &rare.remarks)
+    }
+
+    /// What layers added beside the result, to change.
+    pub fn remarks_mut(&mut self) -> &mut [Remark] {
+        self.rare.as_mut().map_or(&mut [], |rare| &mut rare.remarks)
+    }
+
+    pub(crate) fn take_remarks(&mut self) -> Vec<Remark> {
+        self.rare.as_mut().map(|rare| std::mem::take(&mut rare.remarks)).unwrap_or_default()
+    }
+
+    /// Adds a remark; `false` if there are [too many](Remark::MAX_COUNT).
+    pub fn add_remark(&mut self, remark: Remark) -> bool {
+        remark::push(&mut self.rare.get_or_insert_default().remarks, remark)
     }
 
     /// How the call ended.

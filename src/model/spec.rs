@@ -251,7 +251,7 @@ impl Fingerprint {
 impl fmt::Display for Fingerprint {
     /// 64 hexadecimal digits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&super::canonical::hex(&self.0))
     }
 }
 
@@ -280,47 +280,9 @@ fn check_output(schema: &RawValue) -> Result<(), SchemaError> {
     }
 }
 
-/// The same JSON with its keys in order and without white space; the text itself where it cannot be read.
+/// The canonical text of a part; the text itself where it cannot be read.
 fn canonical(json: &RawValue) -> String {
-    fn write(value: &Value, out: &mut String) {
-        match value {
-            Value::Array(items) => {
-                out.push('[');
-                for (i, item) in items.iter().enumerate() {
-                    if i > 0 {
-                        out.push(',');
-                    }
-                    write(item, out);
-                }
-                out.push(']');
-            }
-            Value::Object(map) => {
-                // The map keeps its keys in order only as long as nobody turns on `preserve_order`.
-                let mut entries: Vec<_> = map.iter().collect();
-                entries.sort_by_key(|(key, _)| *key);
-                out.push('{');
-                for (i, (key, value)) in entries.into_iter().enumerate() {
-                    if i > 0 {
-                        out.push(',');
-                    }
-                    out.push_str(&Value::from(key.as_str()).to_string());
-                    out.push(':');
-                    write(value, out);
-                }
-                out.push('}');
-            }
-            other => out.push_str(&other.to_string()),
-        }
-    }
-
-    match strict::parse(json.get()) {
-        Err(_) => json.get().to_owned(),
-        Ok(value) => {
-            let mut out = String::with_capacity(json.get().len());
-            write(&value, &mut out);
-            out
-        }
-    }
+    super::canonical::canonical(json.get()).unwrap_or_else(|_| json.get().to_owned())
 }
 
 impl Serialize for ToolSpec {

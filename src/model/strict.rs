@@ -17,7 +17,15 @@ pub(crate) fn parse(text: &str) -> serde_json::Result<Value> {
     }
 }
 
-struct Strict;
+/// Checks that `text` is JSON that can be told apart from any other: no key twice, depth bounded. Numbers may be of any size.
+pub(crate) fn check(text: &str) -> serde_json::Result<()> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    Strict.deserialize(&mut deserializer)?;
+    deserializer.end()
+}
+
+/// Reads a [`Value`] out of any format, and refuses a key that stands twice.
+pub(crate) struct Strict;
 
 impl<'de> DeserializeSeed<'de> for Strict {
     type Value = Value;

@@ -58,6 +58,17 @@ impl Catalog {
         }
     }
 
+    /// The tools, or `None` where a fallback answers for others too.
+    pub(crate) fn closed(&self) -> Option<Vec<Arc<ToolEntry>>> {
+        match &self.0 {
+            Repr::Registry(registry) => {
+                let flat = registry.current();
+                (!flat.falls_back()).then(|| flat.routes.values().map(|route| Arc::clone(&route.entry)).collect())
+            }
+            Repr::One(entry) => Some(vec![Arc::clone(entry)]),
+        }
+    }
+
     /// Hears of tools that are added or removed from now on.
     #[must_use]
     pub fn changes(&self) -> Changes {

@@ -29,9 +29,16 @@ impl Flat {
         match self.routes.get(call.name().as_str()) {
             None => unknown(self, call),
             Some(route) if call.judged() != 0 && call.judged() != route.entry.serial() => ResponseFuture::ready(changed(call)),
+            Some(route) if call.permit().is_some_and(|permit| permit.serial() != route.entry.serial() || !permit.holds(call)) => {
+                ResponseFuture::ready(changed_since(call))
+            }
             Some(route) => match &route.target {
                 Target::Handler(handler) => {
                     call.discharge();
+                    // A tool with layers of its own looks once more, within them.
+                    if !handler.layered() {
+                        call.use_permit();
+                    }
                     ResponseFuture::begun(None, || handler.call_in_place(call))
                 }
                 Target::Mount(mount, within) => {
@@ -73,6 +80,11 @@ fn unknown(flat: &Flat, call: &mut ToolCall) -> ResponseFuture {
 fn changed(call: &ToolCall) -> ToolResponse {
     let message = format!("{} is not the tool that was judged for this call any more. List the tools and call again.", call.name());
     ToolResponse::refused(Refusal::new(RefusalKind::Denied, message).with_by("router"))
+}
+
+#[cold]
+fn changed_since(call: &ToolCall) -> ToolResponse {
+    ToolResponse::refused(crate::model::permit::changed(call.name()))
 }
 
 impl ResponseFuture {

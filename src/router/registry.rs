@@ -288,6 +288,11 @@ impl Mount {
 }
 
 impl Flat {
+    /// Whether there is an answer to names that are not in the list.
+    pub(super) fn falls_back(&self) -> bool {
+        self.fallback.is_some() || self.mounts.iter().any(|mount| mount.registry.current().falls_back())
+    }
+
     /// All tools, whoever asks. The same list each time.
     pub(super) fn list(&self) -> ToolList {
         self.list.get_or_init(|| ToolList::new(self.ordered.iter().map(|route| Arc::clone(route.entry.spec())))).clone()

@@ -48,6 +48,20 @@ impl Source {
     }
 }
 
+/// What is believed of what a tool does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Believed {
+    /// It changes nothing.
+    pub read_only: bool,
+    /// It may destroy something.
+    pub destructive: bool,
+    /// Repeating it does no more.
+    pub idempotent: bool,
+    /// It reaches things outside.
+    pub open_world: bool,
+}
+
 impl ToolEntry {
     /// Registers a tool. Every registration has a serial of its own, also of an equal tool.
     pub(crate) fn new(spec: Arc<ToolSpec>, source: Source) -> Self {
@@ -70,6 +84,19 @@ impl ToolEntry {
     #[must_use]
     pub fn source(&self) -> &Source {
         &self.source
+    }
+
+    /// What is believed of what the tool does: what its annotations say if its source is trusted, and the worst if it is not.
+    #[must_use]
+    pub fn believed(&self) -> Believed {
+        let says = &self.spec.annotations;
+        let trusted = self.source.trusted;
+        Believed {
+            read_only: trusted && says.is_read_only(),
+            destructive: !trusted || says.is_destructive(),
+            idempotent: trusted && says.is_idempotent(),
+            open_world: !trusted || says.is_open_world(),
+        }
     }
 
     /// Names this exact definition of the tool. Worked out at the first use.

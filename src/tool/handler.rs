@@ -41,6 +41,12 @@ pub trait Handler: Send + Sync + 'static {
         self.call(call.take())
     }
 
+    /// Whether there are any. A wrapper around a handler passes this on with the layers.
+    #[doc(hidden)]
+    fn layered(&self) -> bool {
+        false
+    }
+
     /// The layers around this tool alone, outermost first; for [`describe`](crate::describe).
     fn layers(&self) -> BoxFuture<'static, Vec<Note>> {
         Box::pin(std::future::ready(Vec::new()))
@@ -54,6 +60,10 @@ impl<H: Handler + ?Sized> Handler for Arc<H> {
 
     fn call_in_place(&self, call: &mut ToolCall) -> ToolFuture {
         (**self).call_in_place(call)
+    }
+
+    fn layered(&self) -> bool {
+        (**self).layered()
     }
 
     fn layers(&self) -> BoxFuture<'static, Vec<Note>> {

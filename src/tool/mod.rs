@@ -53,7 +53,7 @@ mod service;
 
 pub use self::{
     builder::{Tool, blocking_tool_fn, blocking_tool_fn_with_state, sync_tool_fn, sync_tool_fn_with_state, tool_fn, tool_fn_with_state},
-    entry::{Source, ToolEntry},
+    entry::{Believed, Source, ToolEntry},
     error::{IntoToolError, ToolError},
     extract::{FromCall, State, via},
     function::{BlockingFunction, Function, SyncFunction, ToolFunction},

@@ -15,7 +15,7 @@ use super::{Handler, Source, ToolEntry, ToolFuture};
 use crate::{
     describe::{Describe, Description, Note, ToolNote},
     error::{BoxError, refusal_of},
-    model::{ListTools, ToolCall, ToolList, ToolResponse, ToolSpec},
+    model::{ListTools, ToolCall, ToolList, ToolResponse, ToolSpec, permit},
     router::Catalog,
 };
 
@@ -71,6 +71,12 @@ impl<H: Handler> Service<ToolCall> for ToolService<H> {
     }
 
     fn call(&mut self, mut call: ToolCall) -> ResponseFuture {
+        if call.permit().is_some_and(|permit| !permit.holds(&call)) {
+            return ResponseFuture(ToolFuture::ready(ToolResponse::refused(permit::changed(call.name()))));
+        }
+        if !self.shared.handler.layered() {
+            call.use_permit();
+        }
         call.discharge();
         ResponseFuture(self.shared.handler.call(call))
     }
@@ -116,12 +122,13 @@ impl<H: Handler> Service<Describe> for ToolService<H> {
 /// The handler of a tool that a service answers: drives its readiness within the call, and turns its errors into refusals.
 pub struct FromService<S> {
     service: S,
+    layered: bool,
     describe: fn(&S) -> BoxFuture<'static, Vec<Note>>,
 }
 
 impl<S> FromService<S> {
     pub(crate) fn new(service: S) -> Self {
-        Self { service, describe: |_| Box::pin(async { Vec::new() }) }
+        Self { service, layered: false, describe: |_| Box::pin(async { Vec::new() }) }
     }
 
     pub(super) fn described(service: S) -> Self
@@ -138,7 +145,7 @@ impl<S> FromService<S> {
                 description.into_layers().into_iter().chain(within).collect()
             })
         };
-        Self { service, describe }
+        Self { service, layered: true, describe }
     }
 }
 
@@ -158,6 +165,10 @@ where
         })
     }
 
+    fn layered(&self) -> bool {
+        self.layered
+    }
+
     fn layers(&self) -> BoxFuture<'static, Vec<Note>> {
         (self.describe)(&self.service)
     }
@@ -165,7 +176,7 @@ where
 
 impl<S: Clone> Clone for FromService<S> {
     fn clone(&self) -> Self {
-        Self { service: self.service.clone(), describe: self.describe }
+        Self { service: self.service.clone(), layered: self.layered, describe: self.describe }
     }
 }
 

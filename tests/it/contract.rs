@@ -5,13 +5,21 @@ mod bad;
 
 use std::time::Duration;
 
+use serde_json::json;
 use toolstack::{
     ToolCall,
     layer::{
-        CatchErrorLayer, CatchPanicLayer, TimeoutLayer, VisibilityLayer, after, calls, gate, gate_async, gate_tool, map_call, map_list,
-        map_result, named,
+        CatchErrorLayer, CatchPanicLayer, PinLayer, RedactLayer, RequireFieldsLayer, SessionLayer, TimeoutLayer, ValidateLayer,
+        VisibilityLayer, after, calls, gate, gate_async, gate_tool,
+        hooks::{Hook, HooksLayer},
+        map_call, map_list, map_result, named,
+        permission::{Approval, ApprovalRequest, Effect, PermissionLayer, Rules},
+        redact::Redactor,
+        reload,
+        reload::AnyLayer,
     },
     middleware::{Next, from_fn},
+    store::{MemorySessions, SessionLimits, SessionOwner},
     testing::{Contract, Recorder, StrictError},
 };
 use tower::{ServiceBuilder, limit::ConcurrencyLimitLayer};
@@ -40,12 +48,62 @@ rows! {
         })
     });
     gate_tool_keeps_the_contract: Contract::new(|| gate_tool("gate_tool", |_, _| Ok(())));
+    hooks_keep_the_contract: Contract::new(|| {
+        HooksLayer::new()
+            .before_request("request", |_| Ok(()))
+            .after_list("list", |_| Ok(()))
+            .before("before", |_| Ok(()))
+            .after("after", |_| Ok(()))
+            .on_finish("finish", |_| ())
+    });
+    hooks_that_take_their_time_keep_the_contract: Contract::new(|| {
+        HooksLayer::new()
+            .before_request_async("request", |_| Box::pin(async {
+                tokio::task::yield_now().await;
+                Ok(())
+            }))
+            .after_list_async("list", |_| Box::pin(async {
+                tokio::task::yield_now().await;
+                Ok(())
+            }))
+            .hook(Hook::before_async("before", |_| Box::pin(async {
+                tokio::task::yield_now().await;
+                Ok(())
+            })).fail_open())
+            .after_async("after", |_| Box::pin(async {
+                tokio::task::yield_now().await;
+                Ok(())
+            }))
+            .on_finish_async("finish", |_| tokio::task::yield_now())
+    });
+    hooks_on_the_way_out_that_take_their_time_keep_the_contract: Contract::new(|| {
+        HooksLayer::new().on_success_async("success", |_| tokio::task::yield_now()).after_async("after", |_| Box::pin(async {
+            tokio::task::yield_now().await;
+            Ok(())
+        }))
+    });
     map_call_keeps_the_contract: Contract::new(|| map_call("map_call", |_| {}));
     map_list_keeps_the_contract: Contract::new(|| map_list("map_list", |_, _| {}));
     map_result_keeps_the_contract: Contract::new(|| map_result("map_result", |_| {}));
     named_keeps_the_contract: Contract::new(|| named("named", tower::layer::util::Identity::new()));
+    pin_keeps_the_contract: Contract::new(|| PinLayer::session("session_id"));
     recorder_keeps_the_contract: Contract::new(|| Recorder::new().layer("place"));
+    permission_keeps_the_contract: Contract::new(|| PermissionLayer::new(Rules::empty(), Effect::Allow));
+    permission_that_asks_keeps_the_contract: Contract::new(|| {
+        PermissionLayer::new(Rules::empty(), Effect::Ask).ask(async |_: ApprovalRequest| Ok(Approval::once()))
+    });
+    redact_keeps_the_contract: Contract::new(|| RedactLayer::new(Redactor::secrets().and(&Redactor::personal()).numbers()));
+    reload_keeps_the_contract: Contract::new(|| reload(gate("gate", |_| Ok(()))).0.judge_again());
+    reload_of_any_layer_keeps_the_contract: Contract::new(|| reload(AnyLayer::new(gate_async("gate", async |_| Ok(())))).0).closes_errors();
+    require_fields_keeps_the_contract: Contract::new(|| RequireFieldsLayer::truthy(["n"])).call(|| ToolCall::new("probe", json!({ "n": 1 })));
+    session_keeps_the_contract: Contract::new(|| {
+        let store = MemorySessions::new(SessionLimits::new(4));
+        store.open_as("s1", SessionOwner::Anyone, ()).unwrap();
+        SessionLayer::new(store).required("session_id").require_open().refresh()
+    })
+    .call(|| ToolCall::new("probe", json!({ "session_id": "s1" })));
     timeout_keeps_the_contract: Contract::new(|| TimeoutLayer::new(Duration::from_secs(30)).idle(Duration::from_secs(10)));
+    validate_keeps_the_contract: Contract::new(ValidateLayer::json_schema).call(|| ToolCall::new("probe", json!({ "n": 1.5 })));
     visibility_keeps_the_contract: Contract::new(|| VisibilityLayer::new(|_, _| true));
     tower_s_limit_keeps_the_contract: Contract::new(|| ConcurrencyLimitLayer::new(4));
     a_stack_of_layers_keeps_the_contract: Contract::new(|| {

@@ -6,10 +6,12 @@ use toolstack::{
     BoxError, Router, Stack, StackExt, ToolCall,
     describe::{Duty, Fault, Severity},
     layer::{
-        CatchErrorLayer, CatchPanicLayer, TimeoutLayer, VisibilityLayer, after, calls, gate, gate_async, gate_tool, map_call, map_list,
-        map_result, named,
+        CatchErrorLayer, CatchPanicLayer, Hook, HooksLayer, PermissionLayer, TimeoutLayer, VisibilityLayer, after, calls, gate, gate_async,
+        gate_tool, map_call, map_list, map_result, named,
+        permission::{Effect, Rule, Rules},
     },
     middleware::{Next, from_fn},
+    select::ToolSelector,
     stack::ToolStack,
     tool::{Tool, sync_tool_fn},
 };
@@ -325,4 +327,29 @@ async fn a_fault_says_how_bad_it_is_why_and_what_to_do() {
     );
     let json = serde_json::to_value(&faults[1]).unwrap();
     assert_eq!((&json["rule"], &json["severity"], &json["tool"]), (&"shed-of-nothing".into(), &"warning".into(), &serde_json::Value::Null));
+}
+
+#[tokio::test]
+async fn what_is_about_tools_that_do_not_exist_is_named() {
+    let about = |name: &str| ToolSelector::new().name(name).unwrap();
+    let rules = || {
+        let rule = |id: &str, tools| Rule::new(id, Effect::Allow).tools(tools);
+        Rules::new([rule("readers", about("read_*")), rule("typo", about("raed_*")), rule("tagged", ToolSelector::new().tag("none"))]).unwrap()
+    };
+    let named = |faults: Vec<Fault>| -> Vec<String> {
+        faults.iter().filter(|fault| fault.rule == "selects-no-tool").map(|fault| fault.layers.join(" > ")).collect()
+    };
+    let hooks = || {
+        HooksLayer::new()
+            .hook(Hook::before("seen", |_| Ok(())).only(about("read_file")))
+            .hook(Hook::before("unseen", |_| Ok(())).only(about("write_file")))
+    };
+    let tools = || Router::new().tool(sync_tool_fn("read_file", || ""));
+    let around = |router: Router| ServiceBuilder::new().layer(hooks()).layer(PermissionLayer::new(rules(), Effect::Deny)).service(router);
+
+    let faults = around(tools()).lint().await;
+    assert_eq!(named(faults), ["hooks (hook unseen)", "permission (rule typo)", "permission (rule tagged)"]);
+    // A fallback may answer to any name, here and in a router within.
+    assert!(named(around(tools().fallback(sync_tool_fn("any", || ""))).lint().await).is_empty());
+    assert!(named(around(tools().nest("other", Router::new().fallback(sync_tool_fn("any", || "")))).lint().await).is_empty());
 }

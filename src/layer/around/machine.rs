@@ -15,7 +15,7 @@ use super::{
 use crate::{
     describe::{Describe, Description, Duty},
     error::{BoxError, Refusal, refusal_of},
-    operation::{Operation, View},
+    operation::{Answer, Operation, View},
     router::Catalog,
 };
 
@@ -134,7 +134,7 @@ where
         let step = match request.view() {
             View::Describe(describe) => {
                 if let Some(note) = self.shared.policy.note() {
-                    let note = if P::WAITS { note.duty(Duty::Waits) } else { note };
+                    let note = if self.shared.policy.waits() { note.duty(Duty::Waits) } else { note };
                     describe.note::<Self, S>(note.ready_at_once(Shared::<P>::MAY_WAIT));
                 }
                 Some(Step::Pass)
@@ -154,6 +154,7 @@ where
             }
             Some(Step::Refuse(refusal)) => ResponseFuture::ready(Op::refuse(refusal)),
             Some(Step::Answer(answer)) => ResponseFuture::ready(self.shared.answer::<Op>(*answer)),
+            Some(Step::Finish(state, answer)) => self.finish(state, *answer),
             Some(Step::Wait) => self.slow(request, true),
             None => self.slow(request, false),
         }
@@ -184,6 +185,23 @@ impl<S, P> Policed<S, P> {
             Held::Own => Held::Own,
         };
         &self.shared
+    }
+
+    /// Answers here, and lets the policy do its second half.
+    #[cold]
+    fn finish<F, Op, E>(&self, state: P::State, answer: Answer) -> ResponseFuture<F, Op, P, E>
+    where
+        Op: Operation,
+        P: Policy,
+        E: Send + 'static,
+    {
+        let guard = Guard::new(&self.shared, state);
+        let mut response = self.shared.answer::<Op>(answer);
+        if guard.settles() {
+            return ResponseFuture::waiting(guard.settle::<Op, E>(response));
+        }
+        guard.end::<Op>(&mut response);
+        ResponseFuture::ready(response)
     }
 
     /// Waits: for the catalog at the first request, and for the policy where it asks to (it has `decided` to).
@@ -219,6 +237,10 @@ impl<S, P> Policed<S, P> {
                 Step::Continue(state) => guarded(inner, request, Guard::new(&shared, state)).await,
                 Step::Refuse(refusal) => Ok(Op::refuse(refusal)),
                 Step::Answer(answer) => Ok(shared.answer::<Op>(*answer)),
+                Step::Finish(state, answer) => {
+                    let guard = Guard::new(&shared, state);
+                    finished::<P, Op, _>(guard, Ok(shared.answer::<Op>(*answer))).await
+                }
                 Step::Wait => Ok(Op::refuse(Refusal::internal("a policy waited and did not decide"))),
             }
         })
@@ -246,7 +268,17 @@ where
     S: Service<Op, Response = Op::Response>,
     S::Error: 'static,
 {
-    match inner.oneshot(request).await {
+    finished::<P, Op, _>(guard, inner.oneshot(request).await).await
+}
+
+/// Lets the policy do its second half.
+async fn finished<P, Op, E>(guard: Guard<P>, result: Result<Op::Response, E>) -> Result<Op::Response, E>
+where
+    Op: Operation,
+    P: Policy,
+    E: 'static,
+{
+    match result {
         Ok(response) if guard.settles() => guard.settle::<Op, _>(response).await,
         mut result => {
             guard.finish::<Op, _>(&mut result);

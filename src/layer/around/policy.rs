@@ -26,6 +26,11 @@ pub trait Policy: Send + Sync + 'static {
     /// Whether `before` may answer [`Step::Wait`].
     const WAITS: bool = false;
 
+    /// Whether this one may wait, as it is set: for [`lint`](crate::StackExt::lint), and no more.
+    fn waits(&self) -> bool {
+        Self::WAITS
+    }
+
     /// What the layer says of itself; `None` for a layer that is a part of another.
     fn note(&self) -> Option<Note>;
 
@@ -58,8 +63,8 @@ pub trait Policy: Send + Sync + 'static {
         Box::pin(std::future::ready(()))
     }
 
-    /// Acts on the end of a request that went inward with [`Step::Continue`], and may change its response. Called exactly once for each, also when the
-    /// future is dropped; it must not panic.
+    /// Acts on the end of a request that went inward with [`Step::Continue`] or ended with [`Step::Finish`], and may change its response.
+    /// Called exactly once for each, also when the future is dropped; it must not panic.
     fn after(&self, state: Self::State, ending: Ending<'_>) {
         let _ = (state, ending);
     }
@@ -87,6 +92,9 @@ pub enum Step<T = ()> {
     Refuse(Refusal),
     /// It is answered here. The result is marked as [served by](crate::model::ToolResult::served_by) this layer.
     Answer(Box<Answer>),
+    /// It is answered here, as by [`Answer`](Self::Answer), and [`settle`](Policy::settle) and [`after`](Policy::after) hear of it as they
+    /// would of a response from within.
+    Finish(T, Box<Answer>),
     /// [`Policy::wait`] decides.
     Wait,
 }
@@ -101,6 +109,11 @@ impl<T> Step<T> {
     /// Answers in the place of the service within.
     pub fn answer(answer: impl Into<Answer>) -> Self {
         Self::Answer(Box::new(answer.into()))
+    }
+
+    /// Answers in the place of the service within, and goes through the second half of the policy.
+    pub fn finish(state: T, answer: impl Into<Answer>) -> Self {
+        Self::Finish(state, Box::new(answer.into()))
     }
 }
 

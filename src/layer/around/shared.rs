@@ -110,6 +110,15 @@ impl<P: Policy> Guard<P> {
     }
 }
 
+impl<P: Policy> Guard<P> {
+    /// Finishes with a response that the policy gave itself.
+    pub(super) fn end<Op: Operation>(mut self, response: &mut Op::Response) {
+        if let Some(state) = self.state.take() {
+            self.shared.policy.after(state, Ending::Reply(Op::reply(response)));
+        }
+    }
+}
+
 impl<P: Policy> Drop for Guard<P> {
     fn drop(&mut self) {
         if let Some(state) = self.state.take() {

@@ -1,0 +1,186 @@
+use std::{fmt, sync::Arc};
+
+use futures_util::future::BoxFuture;
+use smallvec::SmallVec;
+use smol_str::SmolStr;
+use tower_layer::Layer;
+
+use super::{
+    HeldSessions, NAME,
+    handle::{Handle, Shown},
+};
+use crate::{
+    describe::{Duty, Note},
+    error::{Refusal, RefusalKind},
+    layer::around::{Policed, Policy, PolicyLayer, Site, Step},
+    model::ToolCall,
+    operation::View,
+    select::ToolSelector,
+    store::{Hold, HoldError, SessionGuard, SessionStore},
+};
+
+/// Resolves and holds sessions; see the [module](super).
+#[derive(Clone, Debug)]
+#[must_use = "a layer does nothing until it wraps a service"]
+pub struct SessionLayer(SessionPolicy);
+
+/// A service that resolves and holds sessions.
+pub type Session<S> = Policed<S, SessionPolicy>;
+
+/// The policy of a [`SessionLayer`].
+#[derive(Clone)]
+pub struct SessionPolicy {
+    store: Arc<dyn SessionStore>,
+    handles: Vec<Handle>,
+    only: Option<ToolSelector>,
+    open: bool,
+    refresh: bool,
+}
+
+impl SessionLayer {
+    /// Resolves the sessions of this store. Until a handle is named there are none to resolve.
+    pub fn new(store: impl SessionStore) -> Self {
+        Self(SessionPolicy { store: Arc::new(store), handles: Vec::new(), only: None, open: false, refresh: false })
+    }
+
+    /// A handle among the arguments. A call without it goes on; an empty text counts as none.
+    pub fn argument(mut self, name: &str) -> Self {
+        self.0.handles.push(Handle::argument(name, false));
+        self
+    }
+
+    /// A handle among the arguments that every call must have. Restrict the layer with [`only`](Self::only) where not all tools take it.
+    pub fn required(mut self, name: &str) -> Self {
+        self.0.handles.push(Handle::argument(name, true));
+        self
+    }
+
+    /// A handle that `find` takes from a call, wherever it stands: deeper in the arguments, or in the context. Further in it goes by
+    /// `name`.
+    pub fn extract(mut self, name: &str, find: impl Fn(&ToolCall) -> Option<String> + Send + Sync + 'static) -> Self {
+        self.0.handles.push(Handle::closure(name, false, find));
+        self
+    }
+
+    /// As [`extract`](Self::extract), and every call must have it.
+    pub fn extract_required(mut self, name: &str, find: impl Fn(&ToolCall) -> Option<String> + Send + Sync + 'static) -> Self {
+        self.0.handles.push(Handle::closure(name, true, find));
+        self
+    }
+
+    /// Requires that the sessions are open, and keeps them so for the call.
+    pub const fn require_open(mut self) -> Self {
+        self.0.open = true;
+        self
+    }
+
+    /// Has the store look what others did to a session before it is checked.
+    pub const fn refresh(mut self) -> Self {
+        self.0.refresh = true;
+        self
+    }
+
+    /// Is there for these tools only. A tool that is in no catalog, such as one that a fallback answers, is not among them.
+    pub fn only(mut self, tools: ToolSelector) -> Self {
+        self.0.only = Some(tools);
+        self
+    }
+}
+
+impl<S> Layer<S> for SessionLayer {
+    type Service = Session<S>;
+
+    fn layer(&self, inner: S) -> Session<S> {
+        PolicyLayer::new(self.0.clone()).layer(inner)
+    }
+}
+
+impl SessionPolicy {
+    /// The sessions that a call names, by handle.
+    fn asked(&self, call: &ToolCall) -> Result<SmallVec<[(SmolStr, String); 2]>, Refusal> {
+        let mut asked = SmallVec::new();
+        for handle in &self.handles {
+            if let Some(id) = handle.id(call)? {
+                asked.push((handle.name.clone(), id));
+            }
+        }
+        Ok(asked)
+    }
+
+    async fn held(&self, call: &ToolCall) -> Result<SmallVec<[(SmolStr, SessionGuard); 2]>, Refusal> {
+        let hold = Hold::new(call.context.principal()).open(self.open);
+        let mut held = SmallVec::new();
+        for (name, id) in self.asked(call)? {
+            if self.refresh {
+                self.store.refresh(&id).await.map_err(|error| Refusal::internal(error).with_by(NAME))?;
+            }
+            held.push((name, self.store.hold(&id, hold).await.map_err(|error| refusal(&id, error))?));
+        }
+        Ok(held)
+    }
+}
+
+fn refusal(id: &str, error: HoldError) -> Refusal {
+    let id = Shown(id);
+    match error {
+        HoldError::NotFound => Refusal::new(RefusalKind::SessionNotFound, format!("Session '{id}' not found.")),
+        HoldError::Closed => Refusal::new(
+            RefusalKind::SessionClosed,
+            format!("Session '{id}' is closed and cannot be modified. Open a new session, or branch another."),
+        ),
+        HoldError::Failed(error) => Refusal::internal(error),
+    }
+    .with_by(NAME)
+}
+
+impl Policy for SessionPolicy {
+    /// Holds the sessions until the call is over, whatever the tool does with its context.
+    type State = HeldSessions;
+
+    const TOOL: bool = true;
+    const WAITS: bool = true;
+
+    fn note(&self) -> Option<Note> {
+        let handles: Vec<&str> = self.handles.iter().map(|handle| handle.name.as_str()).collect();
+        let mut note = Note::new(NAME).duty(Duty::Decides).setting("handles", handles.join(" "));
+        if self.open {
+            note = note.setting("open", true);
+        }
+        if let Some(only) = &self.only {
+            note = note.selects("only", only.clone());
+        }
+        Some(note)
+    }
+
+    fn before(&self, request: View<'_>, site: Site<'_>) -> Step<HeldSessions> {
+        let View::Call(call) = request else { return Step::Pass };
+        if self.only.as_ref().is_some_and(|only| !site.tool.is_some_and(|tool| only.matches(tool))) {
+            return Step::Pass;
+        }
+        match self.asked(call) {
+            Ok(asked) if asked.is_empty() => Step::Pass,
+            Ok(_) => Step::Wait,
+            Err(refusal) => Step::Refuse(refusal),
+        }
+    }
+
+    fn wait<'a>(&'a self, request: View<'a>, _: Site<'a>) -> BoxFuture<'a, Step<HeldSessions>> {
+        Box::pin(async move {
+            let View::Call(call) = request else { return Step::Pass };
+            match self.held(call).await {
+                Err(refusal) => Step::Refuse(refusal),
+                Ok(held) => {
+                    let held = HeldSessions::of(&call.context).and(held);
+                    call.context.extensions_mut().insert(held.clone());
+                    Step::Continue(held)
+                }
+            }
+        })
+    }
+}
+
+impl fmt::Debug for SessionPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionPolicy").field("handles", &self.handles).field("open", &self.open).finish_non_exhaustive()
+    }
+}
