@@ -142,10 +142,10 @@ where
             _ => self.shared.before(&mut request),
         };
         match step {
-            Some(Step::Pass) if ready => ResponseFuture::called(self.inner.call(request), None),
+            Some(Step::Pass) if ready => ResponseFuture::called(self.inner.call(request), Guard::empty()),
             Some(Step::Continue(state)) if ready => {
                 let guard = Guard::new(self.hold(), state);
-                ResponseFuture::called(self.inner.call(request), Some(guard))
+                ResponseFuture::called(self.inner.call(request), guard)
             }
             Some(Step::Pass) => ResponseFuture::waiting(self.take_inner().oneshot(request)),
             Some(Step::Continue(state)) => {
@@ -175,15 +175,21 @@ impl<S, P> Policed<S, P> {
     /// a connection or a worker keeps; it gets a copy of its own, so that threads do not contend for one count of references.
     #[inline]
     fn hold(&mut self) -> &Arc<Shared<P>> {
+        if !matches!(self.held, Held::Own) {
+            self.hold_more();
+        }
+        &self.shared
+    }
+
+    #[cold]
+    fn hold_more(&mut self) {
         self.held = match self.held {
             Held::Nothing => Held::Shared,
-            Held::Shared => {
+            Held::Shared | Held::Own => {
                 self.shared = Arc::new(Shared::clone(&self.shared));
                 Held::Own
             }
-            Held::Own => Held::Own,
         };
-        &self.shared
     }
 
     /// Waits: for the catalog at the first request, and for the policy where it asks to (it has `decided` to).
@@ -239,7 +245,7 @@ where
 }
 
 /// Drives the service within to ready, calls it, and finishes.
-async fn guarded<S, P, Op>(inner: S, request: Op, guard: Guard<P>) -> Result<Op::Response, S::Error>
+async fn guarded<S, P, Op>(inner: S, request: Op, mut guard: Guard<P>) -> Result<Op::Response, S::Error>
 where
     Op: Operation,
     P: Policy,
