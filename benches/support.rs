@@ -160,7 +160,6 @@ pub fn allowed(call: &ToolCall, tool: &toolstack::tool::ToolEntry) -> Result<(),
 }
 
 /// Six layers of a real stack: what catches panics, counts, catches errors, hides, decides and bounds the time.
-
 pub fn six_layers(router: Router) -> impl ToolStack + Service<ToolCall, Response = ToolResponse, Error = Infallible> {
     ServiceBuilder::new()
         .catch_panic()

@@ -100,6 +100,7 @@ impl<F: Fn(&mut ToolCall) -> Result<(), Refusal> + Send + Sync + 'static> Policy
         Some(self.noted())
     }
 
+    #[inline]
     fn before(&self, request: View<'_>, _: Site<'_>) -> Step {
         match request {
             View::Call(call) => (self.closure)(call).into(),
@@ -122,6 +123,7 @@ impl<F: Fn(&ToolCall, &ToolEntry) -> Result<(), Refusal> + Send + Sync + 'static
         Some(self.noted())
     }
 
+    #[inline]
     fn before(&self, request: View<'_>, site: Site<'_>) -> Step {
         match (request, site.tool) {
             (View::Call(call), Some(tool)) => (self.closure)(call, tool).into(),
@@ -157,6 +159,7 @@ where
         Some(self.noted())
     }
 
+    #[inline]
     fn before(&self, request: View<'_>, _: Site<'_>) -> Step {
         match request {
             View::Call(_) => Step::Wait,
@@ -187,6 +190,7 @@ impl<F: Fn(&Ending<'_>) + Send + Sync + 'static> Policy for After<F> {
         Some(self.noted())
     }
 
+    #[inline]
     fn before(&self, request: View<'_>, _: Site<'_>) -> Step {
         match request {
             View::Call(_) => Step::Continue(()),
@@ -194,6 +198,7 @@ impl<F: Fn(&Ending<'_>) + Send + Sync + 'static> Policy for After<F> {
         }
     }
 
+    #[inline]
     fn after(&self, (): (), ending: Ending<'_>) {
         (self.closure)(&ending);
     }
@@ -211,6 +216,7 @@ impl<F: Fn(&mut ToolCall) + Send + Sync + 'static> Policy for MapCall<F> {
         Some(self.noted())
     }
 
+    #[inline]
     fn before(&self, request: View<'_>, _: Site<'_>) -> Step {
         if let View::Call(call) = request {
             (self.closure)(call);
@@ -231,6 +237,7 @@ impl<F: Fn(&mut ToolResult) + Send + Sync + 'static> Policy for MapResult<F> {
         Some(self.noted())
     }
 
+    #[inline]
     fn before(&self, request: View<'_>, _: Site<'_>) -> Step {
         match request {
             View::Call(_) => Step::Continue(()),
@@ -238,6 +245,7 @@ impl<F: Fn(&mut ToolResult) + Send + Sync + 'static> Policy for MapResult<F> {
         }
     }
 
+    #[inline]
     fn after(&self, (): (), ending: Ending<'_>) {
         if let Ending::Reply(Reply::Call(response)) = ending
             && let Some(result) = response.result_mut()
@@ -261,6 +269,7 @@ impl<F: Fn(&mut ToolList, &Context) + Send + Sync + 'static> Policy for MapList<
         Some(self.noted())
     }
 
+    #[inline]
     fn before(&self, request: View<'_>, _: Site<'_>) -> Step<Context> {
         match request {
             View::List(list) => Step::Continue(list.context.clone()),
@@ -268,6 +277,7 @@ impl<F: Fn(&mut ToolList, &Context) + Send + Sync + 'static> Policy for MapList<
         }
     }
 
+    #[inline]
     fn after(&self, context: Context, ending: Ending<'_>) {
         if let Ending::Reply(Reply::List(list)) = ending {
             (self.closure)(list, &context);

@@ -77,6 +77,7 @@ pub enum ArgumentsError {
 }
 
 impl ArgumentsError {
+    #[cold]
     pub(crate) fn json(error: serde_json::Error) -> Self {
         Self::Json(Arc::new(error))
     }
@@ -162,12 +163,12 @@ impl Arguments {
     /// # Errors
     ///
     /// If the arguments are not JSON, not an object or not a `T`.
-    #[inline]
+    #[inline(always)]
     pub fn deserialize<T: DeserializeOwned>(&self) -> Result<T, ArgumentsError> {
         match &self.0 {
             Repr::Value(None) => serde_json::from_str("{}").map_err(ArgumentsError::json),
             Repr::Text { text, .. } => {
-                if !text.starts_with('{') && !text.trim_start_matches([' ', '\t', '\n', '\r']).starts_with('{') {
+                if text.as_bytes().first() != Some(&b'{') && !text.trim_start_matches([' ', '\t', '\n', '\r']).starts_with('{') {
                     self.object()?;
                 }
                 serde_json::from_str(text).map_err(ArgumentsError::json)

@@ -63,7 +63,7 @@ impl Catalog {
         match &self.0 {
             Repr::Registry(registry) => {
                 let flat = registry.current();
-                (!flat.falls_back()).then(|| flat.routes.values().map(|route| Arc::clone(&route.entry)).collect())
+                (!flat.falls_back()).then(|| flat.routes.iter().map(|route| Arc::clone(&route.entry)).collect())
             }
             Repr::One(entry) => Some(vec![Arc::clone(entry)]),
         }

@@ -55,7 +55,7 @@ impl Registry {
         let (own, mounts) = {
             let flat = self.current();
             (
-                flat.routes.values().filter(|route| matches!(route.target, Target::Handler(_))).map(spec).collect::<Vec<_>>(),
+                flat.routes.iter().filter(|route| matches!(route.target, Target::Handler(_))).map(spec).collect::<Vec<_>>(),
                 flat.mounts.clone(),
             )
         };
@@ -82,7 +82,7 @@ impl Registry {
             let flat = self.current();
             let own: Vec<_> = flat
                 .routes
-                .values()
+                .iter()
                 .filter_map(|route| match &route.target {
                     Target::Handler(handler) => Some((Arc::clone(&route.entry), handler.layers())),
                     Target::Mount(..) => None,

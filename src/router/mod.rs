@@ -46,6 +46,7 @@ mod catalog;
 mod dispatch;
 mod listing;
 mod registry;
+mod routes;
 mod service;
 
 pub use self::{

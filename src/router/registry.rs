@@ -1,7 +1,7 @@
 use std::{
     borrow::Borrow,
     cmp::Ordering as Order,
-    collections::{BTreeSet, HashMap, hash_map::Entry},
+    collections::BTreeSet,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
@@ -9,9 +9,9 @@ use std::{
 };
 
 use arc_swap::{ArcSwap, Guard};
-use foldhash::fast::RandomState;
 use tokio::sync::watch;
 
+use super::routes::Routes;
 use crate::{
     model::{NameError, ToolList, ToolName},
     stack::Erased,
@@ -70,14 +70,9 @@ pub(super) struct Mount {
 
 /// Where the calls of one tool go.
 pub(super) struct Route {
+    pub(super) name: ToolName,
     pub(super) entry: Arc<ToolEntry>,
     pub(super) target: Target,
-}
-
-impl Route {
-    fn name(&self) -> &ToolName {
-        &self.entry.spec().name
-    }
 }
 
 pub(super) enum Target {
@@ -90,11 +85,11 @@ struct ByName(Arc<Route>);
 
 impl ByName {
     fn new(entry: Arc<ToolEntry>, handler: Arc<dyn Handler>) -> Self {
-        Self(Arc::new(Route { entry, target: Target::Handler(handler) }))
+        Self(Arc::new(Route { name: entry.spec().name.clone(), entry, target: Target::Handler(handler) }))
     }
 
     fn name(&self) -> &ToolName {
-        self.0.name()
+        &self.0.name
     }
 }
 
@@ -128,9 +123,7 @@ impl Ord for ByName {
 #[derive(Default)]
 pub(crate) struct Flat {
     version: u64,
-    pub(super) routes: HashMap<ToolName, Arc<Route>, RandomState>,
-    /// The same in the order of their names, so that a list need not be sorted.
-    ordered: Vec<Arc<Route>>,
+    pub(super) routes: Routes,
     pub(super) mounts: Vec<Arc<Mount>>,
     pub(super) fallback: Option<Arc<dyn Handler>>,
     /// Whether what is listed depends on who asks.
@@ -178,7 +171,13 @@ impl Registry {
     #[inline]
     pub(super) fn current(&self) -> Guard<Arc<Flat>> {
         let flat = self.flat.load();
-        if flat.version == self.version.load(Ordering::Acquire) { flat } else { self.rebuild() }
+        if self.is_current(&flat) { flat } else { self.rebuild() }
+    }
+
+    /// Whether the table is still that one. Looks at nothing that anybody writes to as long as nothing changes.
+    #[inline]
+    pub(super) fn is_current(&self, flat: &Flat) -> bool {
+        flat.version == self.version.load(Ordering::Acquire)
     }
 
     #[cold]
@@ -186,27 +185,22 @@ impl Registry {
         let own = lock(&self.own);
         let version = self.version.load(Ordering::Acquire);
         let mut flat = Flat { version, mounts: own.mounts.clone(), fallback: own.fallback.clone(), ..Flat::default() };
-        flat.routes = own.tools.iter().map(|tool| (tool.name().clone(), Arc::clone(&tool.0))).collect();
-        flat.ordered = own.tools.iter().map(|tool| Arc::clone(&tool.0)).collect();
+        let mut routes: Vec<_> = own.tools.iter().map(|tool| Arc::clone(&tool.0)).collect();
         for mount in &own.mounts {
             let within = mount.registry.current();
             flat.layered |= mount.layered || within.layered;
-            for route in &within.ordered {
-                let name = route.name();
+            for route in within.routes.iter() {
                 // The first to have a name keeps it. Set-up refuses a second; one that came later, within, stays hidden.
-                let Ok(outside) = mount.outside(name) else { continue };
-                let Entry::Vacant(vacant) = flat.routes.entry(outside.clone()) else { continue };
+                let Ok(outside) = mount.outside(&route.name) else { continue };
                 let entry = if mount.prefix.is_none() {
                     Arc::clone(&route.entry)
                 } else {
-                    Arc::new(route.entry.renamed((**route.entry.spec()).clone().with_name(outside)))
+                    Arc::new(route.entry.renamed((**route.entry.spec()).clone().with_name(outside.clone())))
                 };
-                let route = Arc::new(Route { entry, target: Target::Mount(Arc::clone(mount), name.clone()) });
-                flat.ordered.push(Arc::clone(&route));
-                vacant.insert(route);
+                routes.push(Arc::new(Route { name: outside, entry, target: Target::Mount(Arc::clone(mount), route.name.clone()) }));
             }
         }
-        flat.ordered.sort_by(|a, b| a.name().cmp(b.name()));
+        flat.routes = Routes::new(routes);
         self.flat.store(Arc::new(flat));
         self.flat.load()
     }
@@ -261,9 +255,9 @@ impl Registry {
         }
         {
             let there = self.current();
-            for name in mount.registry.current().routes.keys() {
-                let outside = mount.outside(name)?;
-                if there.routes.contains_key(&outside) {
+            for route in mount.registry.current().routes.iter() {
+                let outside = mount.outside(&route.name)?;
+                if there.routes.contains(&outside) {
                     return Err(RouterError::Duplicate(outside));
                 }
             }
@@ -283,7 +277,7 @@ impl Registry {
 
 impl Mount {
     fn holds(&self, name: &ToolName) -> bool {
-        self.within(name).is_some_and(|within| self.registry.current().routes.contains_key(within))
+        self.within(name).is_some_and(|within| self.registry.current().routes.contains(within))
     }
 }
 
@@ -295,6 +289,6 @@ impl Flat {
 
     /// All tools, whoever asks. The same list each time.
     pub(super) fn list(&self) -> ToolList {
-        self.list.get_or_init(|| ToolList::new(self.ordered.iter().map(|route| Arc::clone(route.entry.spec())))).clone()
+        self.list.get_or_init(|| ToolList::new(self.routes.iter().map(|route| Arc::clone(route.entry.spec())))).clone()
     }
 }

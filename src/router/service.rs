@@ -12,7 +12,7 @@ use tower_service::Service;
 use super::{
     Catalog, Handle, ListFuture, ResponseFuture, RouterError,
     catalog::registered,
-    registry::{Mount, Registry},
+    registry::{Flat, Mount, Registry},
 };
 use crate::{
     describe::{Describe, Description},
@@ -26,9 +26,29 @@ use crate::{
 ///
 /// A clone is the same router: a tool added to one is there in the other.
 #[must_use = "a router does nothing until it is called"]
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct Router {
     registry: Arc<Registry>,
+    kept: Kept,
+}
+
+/// What an instance that is called again keeps of the registry, so that it need not count a reference to it at each call. A tool that
+/// was removed may live on in it until the next call.
+#[derive(Default)]
+enum Kept {
+    /// It was not called yet. Most clones are called once.
+    #[default]
+    Nothing,
+    /// It was called once.
+    Called,
+    /// It is called again and again.
+    Table(Arc<Flat>),
+}
+
+impl Clone for Router {
+    fn clone(&self) -> Self {
+        Self { registry: Arc::clone(&self.registry), kept: Kept::Nothing }
+    }
 }
 
 impl Router {
@@ -134,6 +154,16 @@ impl Router {
         self
     }
 
+    #[cold]
+    fn look(&mut self, call: &mut ToolCall) -> ResponseFuture {
+        let table = self.registry.current();
+        self.kept = match self.kept {
+            Kept::Nothing => Kept::Called,
+            Kept::Called | Kept::Table(_) => Kept::Table(Arc::clone(&table)),
+        };
+        table.dispatch(call)
+    }
+
     /// What adds and removes tools while the router runs.
     #[must_use]
     pub fn handle(&self) -> Handle {
@@ -167,7 +197,10 @@ impl Service<ToolCall> for Router {
     }
 
     fn call(&mut self, mut call: ToolCall) -> ResponseFuture {
-        self.registry.current().dispatch(&mut call)
+        match &self.kept {
+            Kept::Table(table) if self.registry.is_current(table) => table.dispatch(&mut call),
+            _ => self.look(&mut call),
+        }
     }
 }
 

@@ -62,17 +62,21 @@ pub mod via {
 }
 
 impl<S, T: DeserializeOwned + JsonSchema> FromCall<S, via::Typed> for T {
-    #[inline]
+    // Two results that are most often nothing but moved, if it is left to the compiler.
+    #[inline(always)]
     fn from_call(call: &ToolCall, _: &S) -> Result<Self, Refusal> {
-        call.arguments.deserialize().map_err(|error| {
-            Refusal::new(RefusalKind::InvalidArguments, format!("Invalid arguments for {}: {}", call.name(), told(&error)))
-                .with_source(error)
-        })
+        call.arguments.deserialize().map_err(|error| invalid(call, error))
     }
 
     fn input_schema(generator: &mut SchemaGenerator) -> Option<Schema> {
         Some(generator.root_schema_for::<T>())
     }
+}
+
+#[cold]
+fn invalid(call: &ToolCall, error: ArgumentsError) -> Refusal {
+    let message = format!("Invalid arguments for {}: {}", call.name(), told(&error));
+    Refusal::new(RefusalKind::InvalidArguments, message).with_source(error)
 }
 
 /// What is wrong with the arguments, and where, without the value that is wrong: it may be a secret, and messages end up in logs. What

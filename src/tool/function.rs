@@ -1,11 +1,19 @@
-use std::{any::type_name, fmt, future::Future, marker::PhantomData};
+use std::{
+    any::type_name,
+    fmt,
+    future::Future,
+    marker::PhantomData,
+    pin::Pin,
+    task::{Context, Poll},
+};
 
+use pin_project_lite::pin_project;
 use schemars::{Schema, SchemaGenerator};
 
 use super::{FromCall, Handler, IntoToolResponse, ToolFuture};
 use crate::{
     error::Refusal,
-    model::{Cancellation, ToolCall},
+    model::{Cancellation, ToolCall, ToolResponse},
 };
 
 /// A function of zero to six parameters, each a [`FromCall`], with any output. `Via` is inferred.
@@ -107,8 +115,24 @@ where
     fn call_in_place(&self, call: &mut ToolCall) -> ToolFuture {
         match self.function.run(call, &self.state) {
             Err(refusal) => ToolFuture::ready(refusal.into()),
-            Ok(future) => ToolFuture::new(async move { future.await.into_tool_response() }),
+            Ok(future) => ToolFuture::new(Answering { future }),
         }
+    }
+}
+
+pin_project! {
+    /// What an async function gives back, as a response. An async block would keep a state of its own about it.
+    struct Answering<F> {
+        #[pin]
+        future: F,
+    }
+}
+
+impl<F: Future<Output: IntoToolResponse>> Future for Answering<F> {
+    type Output = ToolResponse;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<ToolResponse> {
+        self.project().future.poll(cx).map(IntoToolResponse::into_tool_response)
     }
 }
 

@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 
 use crate::{
     describe::Note,
-    model::{ToolCall, ToolResponse},
+    model::{ToolCall, ToolName, ToolResponse},
 };
 
 /// What answers calls. The functions given to [`tool_fn`](super::tool_fn) and any `Service<ToolCall>` become one; write one by hand
@@ -73,11 +73,14 @@ impl<H: Handler + ?Sized> Handler for Arc<H> {
 
 /// The response of a [`Handler`]: there already, or to be waited for.
 #[must_use = "futures do nothing unless polled"]
-pub struct ToolFuture(Repr);
+pub struct ToolFuture(pub(crate) Repr);
 
-enum Repr {
+pub(crate) enum Repr {
     Ready(Option<ToolResponse>),
-    Boxed(Pin<Box<dyn Future<Output = ToolResponse> + Send>>),
+    Boxed(BoxFuture<'static, ToolResponse>),
+    /// What a nested router answers, which knows the tool by another name than this one, outside. Kept here so that the response of a
+    /// router is one of its tools' as it is; it takes no room, since a response is no smaller.
+    Within(BoxFuture<'static, ToolResponse>, ToolName),
 }
 
 impl ToolFuture {
@@ -94,15 +97,6 @@ impl ToolFuture {
     pub(crate) const fn is_ready(&self) -> bool {
         matches!(self.0, Repr::Ready(_))
     }
-
-    /// The response, if it is there already and was not taken.
-    #[inline]
-    pub(crate) const fn take_ready(&mut self) -> Option<ToolResponse> {
-        match &mut self.0 {
-            Repr::Boxed(_) => None,
-            Repr::Ready(response) => response.take(),
-        }
-    }
 }
 
 impl Future for ToolFuture {
@@ -111,7 +105,7 @@ impl Future for ToolFuture {
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<ToolResponse> {
         match &mut self.0 {
-            Repr::Boxed(future) => future.as_mut().poll(cx),
+            Repr::Boxed(future) | Repr::Within(future, _) => future.as_mut().poll(cx),
             Repr::Ready(response) => response.take().map_or(Poll::Pending, Poll::Ready),
         }
     }

@@ -51,6 +51,7 @@ mod handler;
 mod response;
 mod service;
 
+pub(crate) use self::handler::Repr;
 pub use self::{
     builder::{Tool, blocking_tool_fn, blocking_tool_fn_with_state, sync_tool_fn, sync_tool_fn_with_state, tool_fn, tool_fn_with_state},
     entry::{Believed, Source, ToolEntry},

@@ -4,6 +4,7 @@ use std::{
     task::{Context, Poll},
 };
 
+use futures_util::future::BoxFuture;
 use pin_project_lite::pin_project;
 
 use super::{Policy, shared::Guard};
@@ -15,7 +16,7 @@ pin_project! {
     pub struct ResponseFuture<F, Op: Operation, P: Policy, E> {
         #[pin]
         state: State<F, Op::Response, E>,
-        guard: Option<Guard<P>>,
+        guard: Guard<P>,
     }
 }
 
@@ -24,22 +25,22 @@ pin_project! {
     enum State<F, R, E> {
         Called { #[pin] future: F },
         Ready { response: Option<R> },
-        Waiting { future: Pin<Box<dyn Future<Output = Result<R, E>> + Send>> },
+        Waiting { future: BoxFuture<'static, Result<R, E>> },
     }
 }
 
 impl<F, Op: Operation, P: Policy, E> ResponseFuture<F, Op, P, E> {
     #[inline]
-    pub(super) const fn called(future: F, guard: Option<Guard<P>>) -> Self {
+    pub(super) const fn called(future: F, guard: Guard<P>) -> Self {
         Self { state: State::Called { future }, guard }
     }
 
     pub(super) const fn ready(response: Op::Response) -> Self {
-        Self { state: State::Ready { response: Some(response) }, guard: None }
+        Self { state: State::Ready { response: Some(response) }, guard: Guard::empty() }
     }
 
     pub(super) fn waiting(future: impl Future<Output = Result<Op::Response, E>> + Send + 'static) -> Self {
-        Self { state: State::Waiting { future: Box::pin(future) }, guard: None }
+        Self { state: State::Waiting { future: Box::pin(future) }, guard: Guard::empty() }
     }
 }
 
@@ -53,43 +54,50 @@ where
     type Output = Result<Op::Response, E>;
 
     #[inline]
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.as_mut().project();
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        // The service within is polled at one place, and the answer is one variable that only calls write to: so compilers see through
+        // many layers, and write it where it is wanted.
+        let mut polled;
         match this.state.as_mut().project() {
             StateProj::Called { future } => {
                 let unwinding = Unwinding(this.guard);
-                let polled = future.poll(cx);
+                polled = future.poll(cx);
                 std::mem::forget(unwinding);
-                if polled.is_pending() {
-                    return Poll::Pending;
-                }
-                let Some(guard) = this.guard.take() else { return polled };
-                match polled {
-                    Poll::Ready(Ok(response)) if guard.settles() => {
-                        let future = Box::pin(guard.settle::<Op, E>(response));
-                        this.state.set(State::Waiting { future });
-                        self.poll(cx)
-                    }
-                    mut polled => {
-                        if let Poll::Ready(result) = &mut polled {
-                            guard.finish::<Op, _>(result);
-                        }
-                        polled
-                    }
-                }
             }
-            StateProj::Ready { response } => response.take().map_or(Poll::Pending, |response| Poll::Ready(Ok(response))),
-            StateProj::Waiting { future } => future.as_mut().poll(cx),
+            StateProj::Ready { response } => polled = answered(response),
+            StateProj::Waiting { future } => polled = future.as_mut().poll(cx),
         }
+        if !this.guard.is_empty()
+            && let Poll::Ready(result) = &mut polled
+        {
+            if result.is_ok() && this.guard.settles() {
+                let guard = this.guard.take();
+                if let Poll::Ready(Ok(response)) = std::mem::replace(&mut polled, Poll::Pending) {
+                    let mut future: BoxFuture<'static, _> = Box::pin(guard.settle::<Op, E>(response));
+                    polled = future.as_mut().poll(cx);
+                    this.state.set(State::Waiting { future });
+                }
+            } else {
+                this.guard.finish::<Op, _>(result);
+            }
+        }
+        polled
     }
 }
 
+#[cold]
+#[inline(never)]
+fn answered<R, E>(response: &mut Option<R>) -> Poll<Result<R, E>> {
+    response.take().map_or(Poll::Pending, |response| Poll::Ready(Ok(response)))
+}
+
 /// Drops the guard when a panic passes, and not later, so that it sees the panic. Forgotten where none does.
-struct Unwinding<'a, P: Policy>(&'a mut Option<Guard<P>>);
+struct Unwinding<'a, P: Policy>(&'a mut Guard<P>);
 
 impl<P: Policy> Drop for Unwinding<'_, P> {
     fn drop(&mut self) {
-        *self.0 = None;
+        drop(self.0.take());
     }
 }
 

@@ -23,7 +23,8 @@ pub trait Policy: Send + Sync + 'static {
     /// The first request asks the service within for its catalog; from then on tools are looked up.
     const TOOL: bool = false;
 
-    /// Whether `before` may answer [`Step::Wait`].
+    /// Whether `before` may answer [`Step::Wait`]. If it does without having said so, the request is refused: what it takes to wait is
+    /// not compiled then.
     const WAITS: bool = false;
 
     /// Whether this one may wait, as it is set: for [`lint`](crate::StackExt::lint), and no more.

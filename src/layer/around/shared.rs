@@ -3,7 +3,7 @@ use std::sync::{Arc, OnceLock};
 use super::{Ending, Policy, Site, Step};
 use crate::{
     error::refusal_of_any,
-    operation::{Answer, Operation, View},
+    operation::{Operation, View},
     router::Catalog,
 };
 
@@ -51,47 +51,62 @@ impl<P: Policy> Shared<P> {
         Some(self.policy.before(View::Call(call), Site { tool, catalog: Some(catalog) }))
     }
 
-    /// The response that the policy gives in the place of what is within, marked as such.
-    pub(super) fn answer<Op: Operation>(&self, mut answer: Answer) -> Op::Response {
-        if let (Answer::Call(response), Some(note)) = (&mut answer, self.policy.note()) {
-            response.serve_by(note.name().to_owned());
-        }
-        Op::answer(answer)
-    }
-
     /// Runs `wait`, with the tool where the policy wants it.
-    pub(super) async fn wait<Op: Operation>(&self, request: &mut Op) -> Step<P::State> {
+    pub(super) async fn wait(&self, request: View<'_>) -> Step<P::State> {
         let catalog = self.catalog.get();
-        let tool = match request.view() {
+        let tool = match &request {
             View::Call(call) => catalog.and_then(|catalog| catalog.get(call.name())),
             _ => None,
         };
-        self.policy.wait(request.view(), Site { tool: tool.as_deref(), catalog }).await
+        self.policy.wait(request, Site { tool: tool.as_deref(), catalog }).await
     }
 }
 
-/// Sees to it that a request that went inward ends exactly once.
-pub(super) struct Guard<P: Policy> {
-    shared: Arc<Shared<P>>,
-    state: Option<P::State>,
-}
+/// Sees to it that a request that went inward ends exactly once. Empty where nobody waits for its end.
+pub(super) struct Guard<P: Policy>(Option<(Arc<Shared<P>>, P::State)>);
 
 impl<P: Policy> Guard<P> {
     #[inline]
     pub(super) fn new(shared: &Arc<Shared<P>>, state: P::State) -> Self {
-        Self { shared: Arc::clone(shared), state: Some(state) }
+        Self(Some((Arc::clone(shared), state)))
+    }
+
+    #[inline]
+    pub(super) const fn empty() -> Self {
+        Self(None)
+    }
+
+    #[inline]
+    pub(super) const fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// The guard, where an empty one stays behind.
+    pub(super) const fn take(&mut self) -> Self {
+        Self(self.0.take())
     }
 
     /// Whether the policy takes its time over a response.
     #[inline]
     pub(super) fn settles(&self) -> bool {
-        self.state.as_ref().is_some_and(|state| self.shared.policy.settles(state))
+        self.0.as_ref().is_some_and(|(shared, state)| shared.policy.settles(state))
+    }
+
+    /// Hears how the request ended, and gives the policy its time where it wants some.
+    pub(super) async fn end<Op: Operation, E: 'static>(mut self, mut result: Result<Op::Response, E>) -> Result<Op::Response, E> {
+        match result {
+            Ok(response) if self.settles() => self.settle::<Op, E>(response).await,
+            _ => {
+                self.finish::<Op, E>(&mut result);
+                result
+            }
+        }
     }
 
     /// Lets the policy take its time over a response, and finishes.
     pub(super) async fn settle<Op: Operation, E: 'static>(mut self, mut response: Op::Response) -> Result<Op::Response, E> {
-        if let Some(state) = &mut self.state {
-            self.shared.policy.settle(state, Op::reply(&mut response)).await;
+        if let Some((shared, state)) = &mut self.0 {
+            shared.policy.settle(state, Op::reply(&mut response)).await;
         }
         let mut result = Ok(response);
         self.finish::<Op, E>(&mut result);
@@ -99,31 +114,38 @@ impl<P: Policy> Guard<P> {
     }
 
     #[inline]
-    pub(super) fn finish<Op: Operation, E: 'static>(mut self, result: &mut Result<Op::Response, E>) {
-        if let Some(state) = self.state.take() {
+    pub(super) fn finish<Op: Operation, E: 'static>(&mut self, result: &mut Result<Op::Response, E>) {
+        if let Some((shared, state)) = self.0.take() {
             let ending = match result {
                 Ok(response) => Ending::Reply(Op::reply(response)),
                 Err(error) => Ending::Failed(refusal_of_any(error)),
             };
-            self.shared.policy.after(state, ending);
+            shared.policy.after(state, ending);
         }
     }
-}
 
-impl<P: Policy> Guard<P> {
     /// Finishes with a response that the policy gave itself.
-    pub(super) fn end<Op: Operation>(mut self, response: &mut Op::Response) {
-        if let Some(state) = self.state.take() {
-            self.shared.policy.after(state, Ending::Reply(Op::reply(response)));
+    pub(super) fn reply<Op: Operation>(&mut self, response: &mut Op::Response) {
+        if let Some((shared, state)) = self.0.take() {
+            shared.policy.after(state, Ending::Reply(Op::reply(response)));
         }
     }
 }
 
 impl<P: Policy> Drop for Guard<P> {
+    #[inline]
     fn drop(&mut self) {
-        if let Some(state) = self.state.take() {
-            let ending = if std::thread::panicking() { Ending::Panicked } else { Ending::Dropped };
-            self.shared.policy.after(state, ending);
+        if !self.is_empty() {
+            self.unanswered();
+        }
+    }
+}
+
+impl<P: Policy> Guard<P> {
+    #[cold]
+    fn unanswered(&mut self) {
+        if let Some((shared, state)) = self.0.take() {
+            shared.policy.after(state, if std::thread::panicking() { Ending::Panicked } else { Ending::Dropped });
         }
     }
 }
