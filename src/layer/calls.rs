@@ -79,7 +79,7 @@ pub struct CallsLayer<L> {
 
 impl<S, L, EL, ED> Layer<S> for CallsLayer<L>
 where
-    L: Layer<S>,
+    L: Layer<S, Service: Service<ToolCall>>,
     S: Service<ListTools, Response = ToolList, Error = EL, Future: Send + 'static>
         + Service<Describe, Response = Description, Error = ED, Future: Send + 'static>
         + Clone

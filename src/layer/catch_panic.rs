@@ -87,6 +87,11 @@ pub(crate) fn panicked(by: &'static str, panic: &(dyn Any + Send)) -> Refusal {
     Refusal::internal(format!("panicked: {}", text.unwrap_or("with no text"))).with_by(by)
 }
 
+/// Drops something that may panic. One function for all that is dropped: it is compiled once, and not for each service.
+fn quietly(drop: &mut dyn FnMut()) {
+    let _ = catch_unwind(AssertUnwindSafe(drop));
+}
+
 /// A service whose panics are refusals.
 pub struct CatchPanic<S> {
     inner: S,
@@ -163,7 +168,7 @@ pin_project! {
         fn drop(this: Pin<&mut Self>) {
             // What is within may panic as it is dropped, and whoever drops a call has other calls.
             let mut state = this.project().state;
-            let _ = catch_unwind(AssertUnwindSafe(|| state.set(State::Refused { response: None })));
+            quietly(&mut || state.set(State::Refused { response: None }));
         }
     }
 }
@@ -200,7 +205,7 @@ where
             },
         };
         // Dropped here and now, so that permits and the like are free when the answer is there; and it may panic again.
-        let _ = catch_unwind(AssertUnwindSafe(|| state.set(State::Refused { response: None })));
+        quietly(&mut || state.set(State::Refused { response: None }));
         Poll::Ready(Ok(Op::refuse(panicked("catch_panic", &*panic))))
     }
 }

@@ -114,6 +114,34 @@ async fn a_wait_can_let_through_refuse_and_answer_and_must_decide() {
     assert_eq!(*ends.lock().unwrap(), [Outcome::Completed]);
 }
 
+/// Waits, and does not say that it may.
+struct WaitsUnsaid;
+
+impl Policy for WaitsUnsaid {
+    type State = ();
+
+    fn note(&self) -> Option<Note> {
+        None
+    }
+
+    fn before(&self, _: View<'_>, _: Site<'_>) -> Step {
+        Step::Wait
+    }
+
+    fn wait<'a>(&'a self, _: View<'a>, _: Site<'a>) -> BoxFuture<'a, Step> {
+        Box::pin(std::future::ready(Step::Pass))
+    }
+}
+
+#[tokio::test]
+async fn a_policy_that_waits_without_saying_that_it_may_is_refused() {
+    let probe = Probe::new();
+    let stack = PolicyLayer::new(WaitsUnsaid).layer(Router::new().tool(probe.tool("work")));
+    assert_eq!(stack.run_call(call("work")).await.outcome(), Outcome::Refused(RefusalKind::Internal));
+    assert_eq!(stack.list_tools().await.refusal().unwrap().kind(), RefusalKind::Internal);
+    assert_eq!(probe.runs(), 0);
+}
+
 #[tokio::test]
 async fn a_call_dropped_while_its_policy_waits_never_runs_and_never_ends() {
     let policy = Both { waits: true, ..Both::default() };

@@ -4,6 +4,7 @@ use std::{
     task::{Context, Poll},
 };
 
+use futures_util::future::BoxFuture;
 use tower::util::ServiceExt;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -13,9 +14,9 @@ use super::{
     shared::{Guard, Shared},
 };
 use crate::{
-    describe::{Describe, Description, Duty},
+    describe::{Describe, Description, Duty, Note},
     error::{BoxError, Refusal, refusal_of},
-    operation::{Operation, View},
+    operation::{Answer, Operation, View},
     router::Catalog,
 };
 
@@ -100,15 +101,35 @@ impl<S: fmt::Debug, P: Policy> fmt::Debug for Policed<S, P> {
     }
 }
 
-impl<S, P, Op> Service<Op> for Policed<S, P>
+/// What a [`Policy`] can be put around: a service that answers the operation, and [`Describe`]. Implemented for all that does.
+///
+/// It has a name for the compiler's sake. With its parts spelled out, each layer would ask for the response, the error and the future of
+/// the layer within, several times each, and these again; the work would grow by a factor with each layer.
+pub trait Inner<Op: Operation>:
+    Service<Op, Response = Op::Response, Future: Send + 'static, Error: Send + 'static>
+    + Service<Describe, Response = Description, Future: Send + 'static, Error: Into<BoxError>>
+    + Clone
+    + Send
+    + 'static
+{
+}
+
+impl<Op, S> Inner<Op> for S
 where
     Op: Operation,
-    P: Policy,
     S: Service<Op, Response = Op::Response, Future: Send + 'static, Error: Send + 'static>
         + Service<Describe, Response = Description, Future: Send + 'static, Error: Into<BoxError>>
         + Clone
         + Send
         + 'static,
+{
+}
+
+impl<S, P, Op> Service<Op> for Policed<S, P>
+where
+    Op: Operation,
+    P: Policy,
+    S: Inner<Op>,
 {
     type Response = Op::Response;
     type Error = <S as Service<Op>>::Error;
@@ -133,10 +154,7 @@ where
         let ready = std::mem::take(&mut self.ready) || !Shared::<P>::MAY_WAIT;
         let step = match request.view() {
             View::Describe(describe) => {
-                if let Some(note) = self.shared.policy.note() {
-                    let note = if P::WAITS { note.duty(Duty::Waits) } else { note };
-                    describe.note::<Self, S>(note.ready_at_once(Shared::<P>::MAY_WAIT));
-                }
+                self.note(describe);
                 Some(Step::Pass)
             }
             _ => self.shared.before(&mut request),
@@ -147,30 +165,38 @@ where
                 let guard = Guard::new(self.hold(), state);
                 ResponseFuture::called(self.inner.call(request), guard)
             }
-            Some(Step::Pass) => ResponseFuture::waiting(self.take_inner().oneshot(request)),
-            Some(Step::Continue(state)) => {
-                let guard = Guard::new(&self.shared, state);
-                ResponseFuture::waiting(guarded::<_, P, Op>(self.take_inner(), request, guard))
-            }
             Some(Step::Refuse(refusal)) => ResponseFuture::ready(Op::refuse(refusal)),
-            Some(Step::Answer(answer)) => ResponseFuture::ready(self.shared.answer::<Op>(*answer)),
-            Some(Step::Wait) => self.slow(request, true),
-            None => self.slow(request, false),
+            Some(Step::Answer(answer)) => ResponseFuture::ready(answer_of::<Op>(self.shared.policy.note(), *answer)),
+            step => match <S as Waits<Op, P>>::WAIT {
+                Some(wait) => wait(self, request, step),
+                None => ResponseFuture::ready(Op::refuse(undecided())),
+            },
+        }
+    }
+}
+
+/// How a service waits, where its policy may: a constant, since the compiler then leaves out what it takes for those that never do.
+trait Waits<Op: Operation, P: Policy>: Inner<Op> {
+    const WAIT: Option<Wait<Self, P, Op>> = if Shared::<P>::MAY_WAIT { Some(Policed::wait) } else { None };
+}
+
+impl<S: Inner<Op>, P: Policy, Op: Operation> Waits<Op, P> for S {}
+
+type Wait<S, P, Op> = fn(&mut Policed<S, P>, Op, Option<Step<<P as Policy>::State>>) -> Responding<S, P, Op>;
+type Responding<S, P, Op> = ResponseFuture<<S as Service<Op>>::Future, Op, P, <S as Service<Op>>::Error>;
+
+impl<S, P: Policy> Policed<S, P> {
+    /// Leaves the policy's note.
+    #[cold]
+    fn note(&self, describe: &mut Describe) {
+        if let Some(note) = self.shared.policy.note() {
+            let note = if P::WAITS { note.duty(Duty::Waits) } else { note };
+            describe.note::<Self, S>(note.ready_at_once(Shared::<P>::MAY_WAIT));
         }
     }
 }
 
 impl<S, P> Policed<S, P> {
-    /// The service within, as it was polled; a clone, which was not, takes its place. What is moved into a future is the instance that
-    /// stands in the queue of a limit, as tower's contract has it.
-    fn take_inner(&mut self) -> S
-    where
-        S: Clone,
-    {
-        let fresh = self.inner.clone();
-        std::mem::replace(&mut self.inner, fresh)
-    }
-
     /// What the future of a request holds. The first request holds what all instances share. An instance that is called again is one that
     /// a connection or a worker keeps; it gets a copy of its own, so that threads do not contend for one count of references.
     #[inline]
@@ -192,51 +218,62 @@ impl<S, P> Policed<S, P> {
         };
     }
 
-    /// Waits: for the catalog at the first request, and for the policy where it asks to (it has `decided` to).
+    /// Waits: for the catalog at the first request (nothing is decided then), for the policy where it asks to, for what is within.
     #[cold]
-    fn slow<Op>(&mut self, mut request: Op, decided: bool) -> ResponseFuture<<S as Service<Op>>::Future, Op, P, <S as Service<Op>>::Error>
+    fn wait<Op>(&mut self, mut request: Op, mut step: Option<Step<P::State>>) -> Responding<S, P, Op>
     where
         Op: Operation,
         P: Policy,
-        S: Service<Op, Response = Op::Response, Future: Send + 'static, Error: Send + 'static>
-            + Service<Describe, Response = Description, Future: Send + 'static, Error: Into<BoxError>>
-            + Clone
-            + Send
-            + 'static,
+        S: Inner<Op>,
     {
-        // The instance that was polled may hold a permit. It is given back before the wait; a fresh one is driven to ready after it.
-        let inner = self.inner.clone();
-        drop(std::mem::replace(&mut self.inner, inner.clone()));
+        let fresh = self.inner.clone();
+        let polled = std::mem::replace(&mut self.inner, fresh);
+        let inner = match step {
+            // The instance that stands in the queue of a limit, as tower's contract has it, is moved into the future.
+            Some(Step::Pass | Step::Continue(_)) => polled,
+            // The instance that was polled may hold a permit. It is given back before the wait; a fresh one is driven to ready after it.
+            _ => self.inner.clone(),
+        };
         let shared = Arc::clone(&self.shared);
         ResponseFuture::waiting(async move {
-            let mut step = Step::Wait;
-            if !decided {
-                match catalog(inner.clone()).await {
+            if P::TOOL && step.is_none() {
+                match catalog(Box::pin(inner.clone().oneshot(Describe::new()))).await {
                     Ok(catalog) => shared.learn(catalog),
                     Err(refusal) => return Ok(Op::refuse(refusal)),
                 }
-                step = shared.before(&mut request).unwrap_or(Step::Wait);
+                step = shared.before(&mut request);
             }
-            if let Step::Wait = step {
-                step = shared.wait(&mut request).await;
+            if P::WAITS && matches!(step, Some(Step::Wait)) {
+                step = Some(shared.wait(request.view()).await);
             }
-            match step {
-                Step::Pass => inner.oneshot(request).await,
-                Step::Continue(state) => guarded(inner, request, Guard::new(&shared, state)).await,
-                Step::Refuse(refusal) => Ok(Op::refuse(refusal)),
-                Step::Answer(answer) => Ok(shared.answer::<Op>(*answer)),
-                Step::Wait => Ok(Op::refuse(Refusal::internal("a policy waited and did not decide"))),
-            }
+            let guard = match step {
+                Some(Step::Pass) => Guard::empty(),
+                Some(Step::Continue(state)) => Guard::new(&shared, state),
+                Some(Step::Refuse(refusal)) => return Ok(Op::refuse(refusal)),
+                Some(Step::Answer(answer)) => return Ok(answer_of::<Op>(shared.policy.note(), *answer)),
+                Some(Step::Wait) | None => return Ok(Op::refuse(undecided())),
+            };
+            drop(shared);
+            guard.end::<Op, _>(inner.oneshot(request).await).await
         })
     }
 }
 
-/// Asks the service within which tools there are.
-async fn catalog<S>(inner: S) -> Result<Catalog, Refusal>
-where
-    S: Service<Describe, Response = Description, Error: Into<BoxError>>,
-{
-    let description = inner.oneshot(Describe::new()).await.map_err(|error| refusal_of(error.into(), None))?;
+fn undecided() -> Refusal {
+    Refusal::internal("a policy waited and did not decide")
+}
+
+/// The response that a policy gives in the place of what is within, marked as such.
+fn answer_of<Op: Operation>(note: Option<Note>, mut answer: Answer) -> Op::Response {
+    if let (Answer::Call(response), Some(note)) = (&mut answer, note) {
+        response.serve_by(note.name().to_owned());
+    }
+    Op::answer(answer)
+}
+
+/// Which tools there are, as the service within describes it.
+async fn catalog<E: Into<BoxError>>(described: Described<E>) -> Result<Catalog, Refusal> {
+    let description = described.await.map_err(|error| refusal_of(error.into(), None))?;
     match (description.catalog(), description.refusal()) {
         (Some(catalog), _) => Ok(catalog.clone()),
         (None, Some(refusal)) => Err(refusal.clone()),
@@ -244,19 +281,4 @@ where
     }
 }
 
-/// Drives the service within to ready, calls it, and finishes.
-async fn guarded<S, P, Op>(inner: S, request: Op, mut guard: Guard<P>) -> Result<Op::Response, S::Error>
-where
-    Op: Operation,
-    P: Policy,
-    S: Service<Op, Response = Op::Response>,
-    S::Error: 'static,
-{
-    match inner.oneshot(request).await {
-        Ok(response) if guard.settles() => guard.settle::<Op, _>(response).await,
-        mut result => {
-            guard.finish::<Op, _>(&mut result);
-            result
-        }
-    }
-}
+type Described<E> = BoxFuture<'static, Result<Description, E>>;

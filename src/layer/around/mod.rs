@@ -67,6 +67,6 @@ mod shared;
 
 pub use self::{
     future::ResponseFuture,
-    machine::{Policed, PolicyLayer},
+    machine::{Inner, Policed, PolicyLayer},
     policy::{Ending, Policy, Site, Step},
 };

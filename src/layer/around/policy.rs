@@ -23,7 +23,8 @@ pub trait Policy: Send + Sync + 'static {
     /// The first request asks the service within for its catalog; from then on tools are looked up.
     const TOOL: bool = false;
 
-    /// Whether `before` may answer [`Step::Wait`].
+    /// Whether `before` may answer [`Step::Wait`]. If it does without having said so, the request is refused: what it takes to wait is
+    /// not compiled then.
     const WAITS: bool = false;
 
     /// What the layer says of itself; `None` for a layer that is a part of another.

@@ -3,7 +3,7 @@ use std::sync::{Arc, OnceLock};
 use super::{Ending, Policy, Site, Step};
 use crate::{
     error::refusal_of_any,
-    operation::{Answer, Operation, View},
+    operation::{Operation, View},
     router::Catalog,
 };
 
@@ -51,22 +51,14 @@ impl<P: Policy> Shared<P> {
         Some(self.policy.before(View::Call(call), Site { tool, catalog: Some(catalog) }))
     }
 
-    /// The response that the policy gives in the place of what is within, marked as such.
-    pub(super) fn answer<Op: Operation>(&self, mut answer: Answer) -> Op::Response {
-        if let (Answer::Call(response), Some(note)) = (&mut answer, self.policy.note()) {
-            response.serve_by(note.name().to_owned());
-        }
-        Op::answer(answer)
-    }
-
     /// Runs `wait`, with the tool where the policy wants it.
-    pub(super) async fn wait<Op: Operation>(&self, request: &mut Op) -> Step<P::State> {
+    pub(super) async fn wait(&self, request: View<'_>) -> Step<P::State> {
         let catalog = self.catalog.get();
-        let tool = match request.view() {
+        let tool = match &request {
             View::Call(call) => catalog.and_then(|catalog| catalog.get(call.name())),
             _ => None,
         };
-        self.policy.wait(request.view(), Site { tool: tool.as_deref(), catalog }).await
+        self.policy.wait(request, Site { tool: tool.as_deref(), catalog }).await
     }
 }
 
@@ -98,6 +90,17 @@ impl<P: Policy> Guard<P> {
     #[inline]
     pub(super) fn settles(&self) -> bool {
         self.0.as_ref().is_some_and(|(shared, state)| shared.policy.settles(state))
+    }
+
+    /// Hears how the request ended, and gives the policy its time where it wants some.
+    pub(super) async fn end<Op: Operation, E: 'static>(mut self, mut result: Result<Op::Response, E>) -> Result<Op::Response, E> {
+        match result {
+            Ok(response) if self.settles() => self.settle::<Op, E>(response).await,
+            _ => {
+                self.finish::<Op, E>(&mut result);
+                result
+            }
+        }
     }
 
     /// Lets the policy take its time over a response, and finishes.
