@@ -160,6 +160,7 @@ pub fn allowed(call: &ToolCall, tool: &toolstack::tool::ToolEntry) -> Result<(),
 }
 
 /// Six layers of a real stack: what catches panics, counts, catches errors, hides, decides and bounds the time.
+#[allow(clippy::implied_bounds_in_impls, reason = "the lint overlooks the type of the error")]
 pub fn six_layers(router: Router) -> impl ToolStack + Service<ToolCall, Response = ToolResponse, Error = Infallible> {
     ServiceBuilder::new()
         .catch_panic()

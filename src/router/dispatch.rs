@@ -123,10 +123,8 @@ impl ResponseFuture {
             let broken = mem::replace(&mut self.0.0, Repr::Ready(None));
             let _ = catch_unwind(AssertUnwindSafe(|| drop(broken)));
             *polled = Poll::Ready(Ok(ToolResponse::refused(panicked("router", &*panic))));
-        } else if let Repr::Within(_, outside) = &self.0.0 {
-            if let Poll::Ready(Ok(response)) = polled {
-                known_outside(response, outside);
-            }
+        } else if let (Repr::Within(_, outside), Poll::Ready(Ok(response))) = (&self.0.0, polled) {
+            known_outside(response, outside);
         }
     }
 
