@@ -243,6 +243,7 @@ impl<H> Tool<H> {
     /// Puts a layer around this tool alone. The last one added is outermost.
     ///
     /// The layer sees calls and lists: one that fixes its request type goes into [`calls`](crate::layer::calls()), as it does in a stack.
+    /// What decides who may *see* the tool belongs around the router: a router lists its tools without asking the layers of each.
     pub fn layer<L>(self, layer: L) -> Tool<FromService<L::Service>>
     where
         H: Handler,
