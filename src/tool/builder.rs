@@ -2,6 +2,7 @@ use std::{fmt, marker::PhantomData, sync::Arc};
 
 use schemars::{Schema, generate::SchemaSettings};
 use serde::Serialize;
+use serde_json::Value;
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -49,8 +50,8 @@ macro_rules! constructors {
             F: ToolFunction<S, Via>,
             $($bound)*
         {
-            let spec = spec_of::<F, S, Via, $output>(name);
-            Tool::new(spec, $handler { function, state, via: PhantomData })
+            let (spec, strict) = spec_of::<F, S, Via, $output>(name);
+            Tool::new(spec, $handler { function, state, strict, via: PhantomData })
         }
     )*};
 }
@@ -105,21 +106,37 @@ constructors! {
     blocking_tool_fn_with_state;
 }
 
+/// The spec, and whether the arguments are read strictly.
 #[track_caller]
-fn spec_of<F: ToolFunction<S, Via>, S, Via, Output: IntoToolResponse>(name: &str) -> ToolSpec {
+fn spec_of<F: ToolFunction<S, Via>, S, Via, Output: IntoToolResponse>(name: &str) -> (ToolSpec, bool) {
     let name = or_panic(name, "as a name", ToolName::new(name));
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.meta_schema = None);
     let input = F::input_schema(&mut settings.clone().for_deserialize().into_generator());
     let output = Output::output_schema(&mut settings.for_serialize().into_generator());
 
     let mut spec = ToolSpec::new(name.clone());
+    let strict = input.as_ref().is_some_and(|schema| keeps_any_key(schema.as_value()));
     if let Some(schema) = input {
         spec = or_panic(&name, "its arguments", spec.with_input_schema(&object(schema)));
     }
     if let Some(schema) = output {
         spec = or_panic(&name, "its result", spec.with_output_schema(&schema));
     }
-    spec
+    (spec, strict)
+}
+
+/// Whether a value of this schema may hold keys that the type does not name, as maps and `Value` do. Serde lets a struct's field come but
+/// once, and a map's key as often as it likes.
+fn keeps_any_key(schema: &Value) -> bool {
+    let Value::Object(schema) = schema else { return *schema == Value::Bool(true) };
+    schema.iter().any(|(keyword, part)| match (keyword.as_str(), part) {
+        ("additionalProperties", part) => *part != Value::Bool(false),
+        ("patternProperties", _) => true,
+        ("properties" | "$defs", Value::Object(parts)) => parts.values().any(keeps_any_key),
+        ("anyOf" | "oneOf" | "allOf" | "prefixItems", Value::Array(parts)) => parts.iter().any(keeps_any_key),
+        ("items", part) => keeps_any_key(part),
+        _ => false,
+    })
 }
 
 /// What cannot be a tool panics where the tool is set up.
@@ -243,6 +260,7 @@ impl<H> Tool<H> {
     /// Puts a layer around this tool alone. The last one added is outermost.
     ///
     /// The layer sees calls and lists: one that fixes its request type goes into [`calls`](crate::layer::calls()), as it does in a stack.
+    /// What decides who may *see* the tool belongs around the router: a router lists its tools without asking the layers of each.
     pub fn layer<L>(self, layer: L) -> Tool<FromService<L::Service>>
     where
         H: Handler,

@@ -74,7 +74,7 @@ impl<S, T: DeserializeOwned + JsonSchema> FromCall<S, via::Typed> for T {
 }
 
 #[cold]
-fn invalid(call: &ToolCall, error: ArgumentsError) -> Refusal {
+pub(super) fn invalid(call: &ToolCall, error: ArgumentsError) -> Refusal {
     let message = format!("Invalid arguments for {}: {}", call.name(), told(&error));
     Refusal::new(RefusalKind::InvalidArguments, message).with_source(error)
 }

@@ -10,7 +10,7 @@ use std::{
 use pin_project_lite::pin_project;
 use schemars::{Schema, SchemaGenerator};
 
-use super::{FromCall, Handler, IntoToolResponse, ToolFuture};
+use super::{FromCall, Handler, IntoToolResponse, ToolFuture, extract::invalid};
 use crate::{
     error::Refusal,
     model::{Cancellation, ToolCall, ToolResponse},
@@ -75,12 +75,24 @@ macro_rules! handlers {
         pub struct $name<F, S, Via> {
             pub(super) function: F,
             pub(super) state: S,
+            /// Whether the arguments have to pass the [strict view](crate::model::Arguments::value) first.
+            pub(super) strict: bool,
             pub(super) via: PhantomData<fn() -> Via>,
         }
 
         impl<F: Clone, S: Clone, Via> Clone for $name<F, S, Via> {
             fn clone(&self) -> Self {
-                Self { function: self.function.clone(), state: self.state.clone(), via: PhantomData }
+                Self { function: self.function.clone(), state: self.state.clone(), strict: self.strict, via: PhantomData }
+            }
+        }
+
+        impl<F: ToolFunction<S, Via>, S, Via> $name<F, S, Via> {
+            #[inline]
+            fn run(&self, call: &ToolCall) -> Result<F::Output, Refusal> {
+                if self.strict {
+                    call.arguments.value().map_err(|error| invalid(call, error))?;
+                }
+                self.function.run(call, &self.state)
             }
         }
 
@@ -113,7 +125,7 @@ where
     }
 
     fn call_in_place(&self, call: &mut ToolCall) -> ToolFuture {
-        match self.function.run(call, &self.state) {
+        match self.run(call) {
             Err(refusal) => ToolFuture::ready(refusal.into()),
             Ok(future) => ToolFuture::new(Answering { future }),
         }
@@ -147,7 +159,7 @@ where
     }
 
     fn call_in_place(&self, call: &mut ToolCall) -> ToolFuture {
-        match self.function.run(call, &self.state) {
+        match self.run(call) {
             Err(refusal) => ToolFuture::ready(refusal.into()),
             Ok(output) => ToolFuture::ready(output.into_tool_response()),
         }
@@ -161,16 +173,14 @@ where
     Via: 'static,
 {
     fn call(&self, mut call: ToolCall) -> ToolFuture {
-        let Self { function, state, .. } = self.clone();
+        let this = self.clone();
         ToolFuture::new(async move {
             // The thread outlives a dropped call; this is how the function hears of it.
             let cancellation = call.context.cancellation().map_or_else(Cancellation::new, Cancellation::child);
             let _cancel_if_dropped = cancellation.on_drop();
             call.context = call.context.with_cancellation(cancellation);
             let span = tracing::Span::current();
-            let work = tokio::task::spawn_blocking(move || {
-                span.in_scope(|| function.run(&call, &state).map(IntoToolResponse::into_tool_response))
-            });
+            let work = tokio::task::spawn_blocking(move || span.in_scope(|| this.run(&call).map(IntoToolResponse::into_tool_response)));
             match work.await {
                 Ok(Ok(response)) => response,
                 Ok(Err(refusal)) => refusal.into(),

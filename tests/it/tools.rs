@@ -2,6 +2,7 @@
 
 use std::{
     borrow::Cow,
+    collections::HashMap,
     convert::Infallible,
     error::Error,
     sync::{
@@ -190,6 +191,32 @@ async fn arguments_may_be_any_object() {
 
     let map = sync_tool_fn("map", |map: serde_json::Map<String, Value>| map.len() as u64);
     assert_eq!(text(map, json!({ "a": 1, "b": 2 })).await, "2");
+}
+
+#[tokio::test]
+async fn what_keeps_any_key_is_given_none_that_comes_twice_and_no_number_that_it_would_round() {
+    #[derive(Deserialize, JsonSchema)]
+    struct Labels {
+        labels: HashMap<String, String>,
+    }
+    #[derive(Deserialize, JsonSchema)]
+    struct Plain {
+        a: i64,
+        names: Vec<Option<bool>>,
+    }
+    let twice = || Arguments::from_text(r#"{"labels":{"to":"ada","to":"eve"}}"#);
+    let refused = Some(RefusalKind::InvalidArguments);
+    assert_eq!(kind(&answer(sync_tool_fn("map", |map: serde_json::Map<String, Value>| map.len() as u64), twice()).await), refused);
+    assert_eq!(kind(&answer(sync_tool_fn("value", |value: Value| value.to_string()), twice()).await), refused);
+    assert_eq!(kind(&answer(sync_tool_fn("within", |given: Labels| given.labels["to"].clone()), twice()).await), refused);
+    assert_eq!(kind(&answer(tool_fn("async", |given: Labels| async move { given.labels["to"].clone() }), twice()).await), refused);
+    assert_eq!(kind(&answer(blocking_tool_fn("blocking", |given: Labels| given.labels["to"].clone()), twice()).await), refused);
+    let wide = Arguments::from_text(r#"{"n":36893488147419103232}"#);
+    assert_eq!(kind(&answer(sync_tool_fn("value", |value: Value| value.to_string()), wide).await), refused);
+
+    // A type that names its keys reads them from the text, and what it does not name it does not get.
+    let plain = sync_tool_fn("plain", |given: Plain| given.a + given.names.len() as i64);
+    assert_eq!(text(plain, Arguments::from_text(r#"{"a":1,"x":1,"x":36893488147419103232,"names":[null,true]}"#)).await, "3");
 }
 
 // What a function says of itself
