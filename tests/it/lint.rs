@@ -345,11 +345,12 @@ async fn what_is_about_tools_that_do_not_exist_is_named() {
             .hook(Hook::before("unseen", |_| Ok(())).only(about("write_file")))
     };
     let tools = || Router::new().tool(sync_tool_fn("read_file", || ""));
+    let anything = || tower::service_fn(async |_: ToolCall| Ok::<_, std::convert::Infallible>(ToolResponse::text("")));
     let around = |router: Router| ServiceBuilder::new().layer(hooks()).layer(PermissionLayer::new(rules(), Effect::Deny)).service(router);
 
     let faults = around(tools()).lint().await;
     assert_eq!(named(faults), ["hooks (hook unseen)", "permission (rule typo)", "permission (rule tagged)"]);
     // A fallback may answer to any name, here and in a router within.
-    assert!(named(around(tools().fallback(sync_tool_fn("any", || ""))).lint().await).is_empty());
-    assert!(named(around(tools().nest("other", Router::new().fallback(sync_tool_fn("any", || "")))).lint().await).is_empty());
+    assert!(named(around(tools().fallback(anything())).lint().await).is_empty());
+    assert!(named(around(tools().nest("other", Router::new().fallback(anything()))).lint().await).is_empty());
 }
