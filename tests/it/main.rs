@@ -1,19 +1,12 @@
-//! All integration tests, as one binary.
+//! The crate's parts, each by itself and in a stack.
 
 mod around;
-mod bad_input;
-mod cases_data;
-mod cases_hooks;
-mod cases_run;
 mod contract;
 mod describe;
 mod examples;
-mod foreign_layers;
 mod layers;
 mod lint;
 mod order;
-mod peer_faults;
-mod pitfalls;
 mod router;
 mod stack;
 mod tools;
