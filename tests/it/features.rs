@@ -17,7 +17,7 @@ fn named(line: &str) -> Vec<(Vec<&str>, &str)> {
 }
 
 fn is_a_test(module: &[&str], test: &str) -> bool {
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it");
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let path = module.iter().fold(tests, |path, part| path.join(part));
     let Ok(source) = fs::read_to_string(path.with_extension("rs")).or_else(|_| fs::read_to_string(path.join("mod.rs"))) else {
         return false;
@@ -40,9 +40,9 @@ fn every_row_of_the_table_of_features_names_tests_that_exist() {
 
 #[test]
 fn a_test_that_does_not_exist_is_found_out() {
-    assert_eq!(named("| 1 | x | `features::a`<br>`b::c::d` |"), [(vec!["features"], "a"), (vec!["b", "c"], "d")]);
-    assert!(is_a_test(&["features"], "every_row_of_the_table_of_features_names_tests_that_exist"));
-    assert!(!is_a_test(&["features"], "named"));
-    assert!(!is_a_test(&["features"], "no_such_test"));
-    assert!(!is_a_test(&["no_such_module"], "named"));
+    assert_eq!(named("| 1 | x | `it::a`<br>`b::c::d` |"), [(vec!["it"], "a"), (vec!["b", "c"], "d")]);
+    assert!(is_a_test(&["it", "features"], "every_row_of_the_table_of_features_names_tests_that_exist"));
+    assert!(!is_a_test(&["it", "features"], "named"));
+    assert!(!is_a_test(&["it", "features"], "no_such_test"));
+    assert!(!is_a_test(&["it", "no_such_module"], "named"));
 }

@@ -30,7 +30,7 @@ use tower::{
     service_fn,
 };
 
-use super::cases_hooks::{FORMS, block_on, by_every_entry, every_form, json_of, spec, stack};
+use super::hooks::{FORMS, block_on, by_every_entry, every_form, json_of, spec, stack};
 
 // E1: what is listed can be called, and what is not cannot be told from what is not there.
 
@@ -1097,7 +1097,7 @@ fn i07_an_unsaid_hint_stays_unsaid_and_a_false_one_stays_false() {
         let read: ToolSpec = serde_json::from_str(&spec).unwrap();
         assert_eq!(read.annotations, annotations);
         // A hint that only this client does not know changes what the tool is.
-        assert_eq!(read.fingerprint() == super::cases_hooks::spec("t").fingerprint(), json == "{}");
+        assert_eq!(read.fingerprint() == super::hooks::spec("t").fingerprint(), json == "{}");
     }
 }
 

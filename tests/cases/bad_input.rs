@@ -29,7 +29,7 @@ use toolstack::{
     tool::{Json, State, Tool, ToolError, sync_tool_fn, sync_tool_fn_with_state, tool_fn},
 };
 
-use super::cases_hooks::{FORMS, block_on, every_form, json_of, spec, stack};
+use super::hooks::{FORMS, block_on, every_form, json_of, spec, stack};
 
 fn config(cases: u32) -> ProptestConfig {
     ProptestConfig { failure_persistence: None, cases, ..ProptestConfig::default() }

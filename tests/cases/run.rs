@@ -36,9 +36,7 @@ use tower::{
     spawn_ready::SpawnReadyLayer,
 };
 
-use super::cases_hooks::{
-    FORMS, block_on, denied, dropped_after, endings, every_form, json_of, settle, spec, stack, troubled, yield_false,
-};
+use super::hooks::{FORMS, block_on, denied, dropped_after, endings, every_form, json_of, settle, spec, stack, troubled, yield_false};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -248,10 +248,10 @@ erased! {
 /// A finished stack of these layers, the first one outermost, around what comes last.
 macro_rules! stack {
     ($service:expr) => { toolstack::Stack::new($service) };
-    ($layer:expr, $($rest:tt)+) => { toolstack::Stack::new($crate::cases_hooks::stack!(@ $layer, $($rest)+)) };
-    (@ $service:expr) => { $crate::cases_hooks::Erased::new($service) };
+    ($layer:expr, $($rest:tt)+) => { toolstack::Stack::new($crate::hooks::stack!(@ $layer, $($rest)+)) };
+    (@ $service:expr) => { $crate::hooks::Erased::new($service) };
     (@ $layer:expr, $($rest:tt)+) => {
-        $crate::cases_hooks::Erased::new(tower::Layer::layer(&$layer, $crate::cases_hooks::stack!(@ $($rest)+)))
+        $crate::hooks::Erased::new(tower::Layer::layer(&$layer, $crate::hooks::stack!(@ $($rest)+)))
     };
 }
 
