@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use toolstack::{
-    BoxError, Router, Stack, StackExt, ToolCall,
+    BoxError, Router, Stack, StackExt, ToolCall, ToolResponse,
     describe::{Duty, Fault, Severity},
     layer::{
         CatchErrorLayer, CatchPanicLayer, Hook, HooksLayer, PermissionLayer, TimeoutLayer, VisibilityLayer, after, calls, gate, gate_async,
