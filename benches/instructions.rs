@@ -10,7 +10,7 @@ use smallvec::{SmallVec, smallvec};
 use support::{Add, Counts, NAME, TEXT, Through, add_async, add_sync, allowed, answer, bare, operate, router, six_layers};
 use toolstack::{
     ListTools, Router, ServiceBuilderExt, ToolResponse,
-    layer::{PolicyLayer, TimeoutLayer, VisibilityLayer, after, gate, gate_tool, map_call, map_result, named},
+    layer::{HooksLayer, PolicyLayer, TimeoutLayer, VisibilityLayer, after, gate, gate_tool, map_call, map_result, named},
     middleware::{Next, from_fn},
     stack::Stack,
 };
@@ -63,6 +63,24 @@ const CASES: &[(&str, fn(u64))] = &[
     ("map_result", |n| around(n, map_result("map_result", |result| _ = black_box(result.is_error)))),
     ("after", |n| around(n, after("after", |ending| _ = black_box(ending.outcome())))),
     ("after_20", |n| calls(n, twenty!(after("after", |ending| _ = black_box(ending.outcome())), router(10, add_sync)))),
+    ("hook_before", |n| {
+        around(
+            n,
+            HooksLayer::new().before("look", |call| {
+                black_box(call.name());
+                Ok(())
+            }),
+        )
+    }),
+    ("hook_after", |n| {
+        around(
+            n,
+            HooksLayer::new().after("look", |call| {
+                black_box(call.result().is_error);
+                Ok(())
+            }),
+        )
+    }),
     ("catch_panic", |n| around(n, ServiceBuilder::new().catch_panic().into_inner())),
     ("catch_error", |n| around(n, ServiceBuilder::new().catch_error().into_inner())),
     ("visibility", |n| around(n, VisibilityLayer::new(|tool, _| !tool.has_tag("hidden")))),

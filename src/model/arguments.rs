@@ -39,7 +39,7 @@ use super::{canonical::canonical, strict};
 #[derive(Clone, Default)]
 pub struct Arguments(Repr);
 
-/// Laid out so that a call is 128 bytes, which is what compilers move without calling for help.
+/// Laid out so that a call is at most 128 bytes, which is what compilers move without calling for help.
 #[derive(Clone)]
 enum Repr {
     Text { text: Arc<str>, view: OnceLock<Arc<Value>> },

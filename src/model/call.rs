@@ -206,8 +206,8 @@ mod tests {
 
     /// Up to here, compilers move it with sixteen instructions and no call.
     #[test]
-    fn a_call_is_128_bytes() {
-        assert_eq!(size_of::<ToolCall>(), 128);
+    fn a_call_is_at_most_128_bytes() {
+        assert!(size_of::<ToolCall>() <= 128, "{}", size_of::<ToolCall>());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use smol_str::SmolStr;
 use tokio::time::Instant;
 
-use super::{CallId, Cancellation, Principal, Progress, RawObject, TraceContext};
+use super::{CallId, Cancellation, Principal, Progress, RawObject, TraceContext, moment::Moment};
 
 /// What every operation carries besides what it asks for: who asks, from where, until when, and what layers hand inward.
 ///
@@ -23,8 +23,8 @@ use super::{CallId, Cancellation, Principal, Progress, RawObject, TraceContext};
 /// ```
 #[derive(Clone, Default)]
 pub struct Context {
-    deadline: Option<Instant>,
-    started: Option<Instant>,
+    deadline: Moment,
+    started: Moment,
     rare: Option<Arc<Rare>>,
 }
 
@@ -90,7 +90,7 @@ impl Context {
     /// An empty context.
     #[must_use]
     pub const fn new() -> Self {
-        Self { deadline: None, started: None, rare: None }
+        Self { deadline: Moment::NONE, started: Moment::NONE, rare: None }
     }
 
     fn rare(&self) -> &Rare {
@@ -136,19 +136,19 @@ impl Context {
 
     /// When the operation has to be answered at the latest.
     #[must_use]
-    pub const fn deadline(&self) -> Option<Instant> {
-        self.deadline
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline.instant()
     }
 
     /// How long there is until the deadline; zero once it has passed.
     #[must_use]
     pub fn remaining(&self) -> Option<Duration> {
-        self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+        self.deadline().map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 
     /// Brings the deadline forward. A later one than there is changes nothing: nobody can give an operation more time than its caller.
     pub fn shorten_deadline(&mut self, deadline: Instant) {
-        self.deadline = Some(self.deadline.map_or(deadline, |old| old.min(deadline)));
+        self.deadline = Moment::at(self.deadline().map_or(deadline, |old| old.min(deadline)));
     }
 
     /// This context, with a deadline no later than that.
@@ -160,7 +160,12 @@ impl Context {
 
     /// When the operation began. The clock is read once, by the first who asks; the layers further in see the same instant.
     pub fn started(&mut self) -> Instant {
-        *self.started.get_or_insert_with(Instant::now)
+        if let Some(started) = self.started.instant() {
+            return started;
+        }
+        let now = Instant::now();
+        self.started = Moment::at(now);
+        now
     }
 
     /// Tells work that is not dropped with the call that nobody waits any more. Without one, this never happens.
@@ -295,7 +300,7 @@ impl Context {
         let rare = self.rare();
         Self {
             deadline: self.deadline,
-            started: None,
+            started: Moment::NONE,
             rare: Some(Arc::new(Rare {
                 principal: rare.principal.clone(),
                 session: rare.session.clone(),

@@ -16,6 +16,7 @@ mod context;
 mod id;
 mod interim;
 mod list;
+mod moment;
 mod name;
 mod outcome;
 pub(crate) mod permit;

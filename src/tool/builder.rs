@@ -115,7 +115,7 @@ fn spec_of<F: ToolFunction<S, Via>, S, Via, Output: IntoToolResponse>(name: &str
     let output = Output::output_schema(&mut settings.for_serialize().into_generator());
 
     let mut spec = ToolSpec::new(name.clone());
-    let strict = input.as_ref().is_some_and(|schema| keeps_any_key(schema.as_value()));
+    let strict = input.as_ref().is_some_and(|schema| keeps_any_key(schema.as_value()) || is_any_value(schema));
     if let Some(schema) = input {
         spec = or_panic(&name, "its arguments", spec.with_input_schema(&object(schema)));
     }
@@ -125,10 +125,16 @@ fn spec_of<F: ToolFunction<S, Via>, S, Via, Output: IntoToolResponse>(name: &str
     (spec, strict)
 }
 
-/// Whether a value of this schema may hold keys that the type does not name, as maps and `Value` do. Serde lets a struct's field come but
-/// once, and a map's key as often as it likes.
+/// Whether the type is one that takes anything, as `Value` does.
+fn is_any_value(schema: &Schema) -> bool {
+    let says = |keyword: &String| !matches!(keyword.as_str(), "$schema" | "title" | "description");
+    schema.as_bool() == Some(true) || schema.as_object().is_some_and(|schema| !schema.keys().any(says))
+}
+
+/// Whether a value of this schema holds maps, whose keys the type does not name. Serde lets a struct's field come but once, and a map's key
+/// as often as it likes. A part that takes anything is left alone: it may be a `RawValue`, which keeps its text and so rounds nothing.
 fn keeps_any_key(schema: &Value) -> bool {
-    let Value::Object(schema) = schema else { return *schema == Value::Bool(true) };
+    let Value::Object(schema) = schema else { return false };
     schema.iter().any(|(keyword, part)| match (keyword.as_str(), part) {
         ("additionalProperties", part) => *part != Value::Bool(false),
         ("patternProperties", _) => true,

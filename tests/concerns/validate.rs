@@ -467,28 +467,6 @@ async fn tools_made_of_functions_pass_with_the_schemas_they_make_themselves() {
 }
 
 /// Printed rather than asserted: a debug build on a loaded machine says little.
-#[test]
-fn a_check_of_two_numbers_is_quick() {
-    let schema = json!({
-        "type": "object",
-        "properties": { "a": { "type": "integer", "format": "int64" }, "b": { "type": "integer", "format": "int64" } },
-        "required": ["a", "b"],
-    });
-    let check = JsonSchema::new().compile(&schema).unwrap();
-    let value = json!({ "a": 1, "b": 2 });
-    const ROUNDS: u32 = 20_000;
-    let best = (0..5)
-        .map(|_| {
-            let began = Instant::now();
-            for _ in 0..ROUNDS {
-                assert!(std::hint::black_box(&check).is_valid(std::hint::black_box(&value)));
-            }
-            began.elapsed() / ROUNDS
-        })
-        .min();
-    println!("compiled validation of add(a, b): {best:?}");
-}
-
 #[tokio::test]
 async fn b01_what_a_layer_refuses_does_not_run_whatever_stands_around_it_and_beside_it() {
     use toolstack::{

@@ -22,7 +22,9 @@ fn is_a_test(module: &[&str], test: &str) -> bool {
     let Ok(source) = fs::read_to_string(path.with_extension("rs")).or_else(|_| fs::read_to_string(path.join("mod.rs"))) else {
         return false;
     };
-    source.find(&format!("fn {test}(")).is_some_and(|at| source[..at].lines().rev().take(3).any(|line| line.contains("test")))
+    source
+        .find(&format!("fn {test}("))
+        .is_some_and(|at| source[..at].lines().rev().take(3).any(|line| line.trim().starts_with("#[") && line.contains("test")))
 }
 
 #[test]

@@ -334,7 +334,8 @@ async fn what_is_about_tools_that_do_not_exist_is_named() {
     let about = |name: &str| ToolSelector::new().name(name).unwrap();
     let rules = || {
         let rule = |id: &str, tools| Rule::new(id, Effect::Allow).tools(tools);
-        Rules::new([rule("readers", about("read_*")), rule("typo", about("raed_*")), rule("tagged", ToolSelector::new().tag("none"))]).unwrap()
+        Rules::new([rule("readers", about("read_*")), rule("typo", about("raed_*")), rule("tagged", ToolSelector::new().tag("none"))])
+            .unwrap()
     };
     let named = |faults: Vec<Fault>| -> Vec<String> {
         faults.iter().filter(|fault| fault.rule == "selects-no-tool").map(|fault| fault.layers.join(" > ")).collect()

@@ -111,7 +111,9 @@ impl Compiled {
         let object = schema_path.rfind('/').and_then(|end| self.schema.pointer(&schema_path[..end]));
         match object.and_then(|object| object.get("properties")?.as_object()) {
             Some(properties) if !properties.is_empty() => {
-                let names: Vec<_> = properties.keys().map(String::as_str).collect();
+                let mut names: Vec<_> = properties.keys().map(String::as_str).collect();
+                // Whether a map keeps the order of its keys depends on what else is built into the program.
+                names.sort_unstable();
                 format!("must have no properties but {}", names.join(", "))
             }
             _ => "has properties that it must not have".to_owned(),
