@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use toolstack::{
     Refusal, RefusalKind, Router, ServiceBuilderExt, StackExt, Tool, ToolCall, ToolResponse,
     layer::{
-        RedactLayer,
+        HooksLayer, RedactLayer,
         redact::{Detector, REDACTED, Redactor, Typed},
         validate::JsonSchema,
     },
@@ -219,6 +219,23 @@ async fn a_refusal_keeps_its_kind_and_loses_the_secret_and_so_does_progress() {
     let stack = ServiceBuilder::new().redact(redactor()).service(Router::new().tool(sync_tool_fn("probe", report)));
     stack.run_call(ToolCall::new("probe", json!({})).with_context(Context::new().with_progress(listener))).await;
     assert_eq!(*heard.lock().unwrap(), ["at [redacted:vault]"]);
+}
+
+#[tokio::test]
+async fn d05_a_remark_beside_a_response_loses_the_secret_whatever_the_response_is() {
+    let hooks = || {
+        HooksLayer::new().before("aside", |call| {
+            call.remark(format!("the key is {SECRET}"));
+            Ok(())
+        })
+    };
+    let asked = Probe::answering(|_| ToolResponse::InputRequired(Box::new(InputRequired::new("state"))));
+    let tools = Router::new().tool(Probe::new().tool("answers")).tool(asked.tool("asks"));
+    let stack = ServiceBuilder::new().redact(redactor()).hooks(hooks()).service(tools);
+    for tool in ["answers", "asks"] {
+        let response = stack.call_tool(tool, json!({})).await;
+        assert_eq!(response.remarks().iter().map(|remark| remark.text.as_str()).collect::<Vec<_>>(), ["the key is [redacted:vault]"]);
+    }
 }
 
 #[tokio::test]

@@ -28,6 +28,7 @@ pub(super) struct Hiding<'a> {
 impl Hiding<'_> {
     /// Redacts a response. Says whether its structured content changed.
     pub(super) fn response(&self, response: &mut ToolResponse) -> bool {
+        response.remarks_mut().iter_mut().for_each(|remark| self.text(&mut remark.text));
         match response {
             ToolResponse::Complete(result) => return self.result(result),
             // What a person is asked, and the sealed state, are no results: changing them would change the question.
