@@ -70,7 +70,7 @@ use tower_service::Service;
 
 use crate::{
     describe::{Describe, Note},
-    model::{ListTools, ToolCall, ToolResponse},
+    model::{ListTools, ToolCall, ToolResponse, call::Judgement},
     operation::Operation,
 };
 
@@ -154,12 +154,15 @@ trait Rest<E>: Send + Sync {
     fn has_run(&self) -> bool;
 }
 
-/// The service within, until it is run.
-struct Within<S>(Mutex<Option<S>>);
+/// The service within, until it is run, and what the call was judged as on its way here.
+struct Within<S> {
+    service: Mutex<Option<S>>,
+    judgement: Mutex<Judgement>,
+}
 
 impl<S> Within<S> {
     fn service(&self) -> MutexGuard<'_, Option<S>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.service.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -167,7 +170,9 @@ impl<S, E: 'static> Rest<E> for Within<S>
 where
     S: Service<ToolCall, Response = ToolResponse, Error = E, Future: Send + 'static> + Send + 'static,
 {
-    fn run(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolResponse, E>> {
+    fn run(&self, mut call: ToolCall) -> BoxFuture<'static, Result<ToolResponse, E>> {
+        // The function may run another call than it was given.
+        call.hold_to(std::mem::take(&mut *self.judgement.lock().unwrap_or_else(PoisonError::into_inner)));
         match self.service().take() {
             Some(service) => Box::pin(service.oneshot(call)),
             // `Next::run` takes the one `Next` that there is.
@@ -213,7 +218,8 @@ where
 
     fn call(&mut self, call: ToolCall) -> Self::Future {
         // Not polled yet, and driven to ready by `run`: nothing is held until then.
-        let rest: Arc<dyn Rest<E>> = Arc::new(Within(Mutex::new(Some(self.inner.clone()))));
+        let rest: Arc<dyn Rest<E>> =
+            Arc::new(Within { service: Mutex::new(Some(self.inner.clone())), judgement: Mutex::new(call.judgement()) });
         let next = Next { rest: Arc::clone(&rest) };
         ResponseFuture { future: Box::pin((self.function)(call, next)), rest, name: self.name }
     }

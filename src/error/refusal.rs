@@ -114,7 +114,9 @@ impl fmt::Display for RefusalKind {
 }
 
 /// What the caller can do about a refusal, in a form that a face can pass on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// `Debug` shows neither address nor code: whoever has them may sign in as somebody.
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Challenge {
     /// Sign in elsewhere, then call again.
@@ -137,6 +139,23 @@ pub enum Challenge {
         /// How long ago the sign-in may be.
         max_age: Option<Duration>,
     },
+}
+
+impl fmt::Debug for Challenge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auth { url, code, scope } => f
+                .debug_struct("Auth")
+                .field("url", &url.as_ref().map(|_| ".."))
+                .field("code", &code.as_ref().map(|_| ".."))
+                .field("scope", scope)
+                .finish(),
+            Self::Scopes(scopes) => f.debug_tuple("Scopes").field(scopes).finish(),
+            Self::StepUp { acr_values, max_age } => {
+                f.debug_struct("StepUp").field("acr_values", acr_values).field("max_age", max_age).finish()
+            }
+        }
+    }
 }
 
 impl Challenge {

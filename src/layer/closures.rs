@@ -41,7 +41,12 @@
 //!
 //! [`after`] hears of it; the others hold nothing. Dropping a call while a [`gate_async`] waits drops its future.
 
-use std::{any::type_name, borrow::Cow, fmt};
+use std::{
+    any::type_name,
+    borrow::Cow,
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
 use futures_util::future::BoxFuture;
 
@@ -103,10 +108,22 @@ impl<F: Fn(&mut ToolCall) -> Result<(), Refusal> + Send + Sync + 'static> Policy
     #[inline]
     fn before(&self, request: View<'_>, _: Site<'_>) -> Step {
         match request {
-            View::Call(call) => (self.closure)(call).into(),
+            View::Call(call) => held(call, &self.closure).into(),
             _ => Step::Pass,
         }
     }
+}
+
+/// Runs a closure that may put another call in the place of this one, and holds that to what this one was judged as.
+#[inline]
+fn held<T>(call: &mut ToolCall, closure: impl FnOnce(&mut ToolCall) -> T) -> T {
+    if call.judged() == 0 && call.permit().is_none() {
+        return closure(call);
+    }
+    let judgement = call.judgement();
+    let done = closure(call);
+    call.hold_to(judgement);
+    done
 }
 
 closure! {
@@ -179,7 +196,7 @@ where
 }
 
 closure! {
-    /// Hears how each call ended, exactly once, also when it is dropped.
+    /// Hears how each call ended, exactly once, also when it is dropped. A panic of the closure is logged, and changes nothing.
     after -> After, &[], |Fn(&Ending<'_>)
 }
 
@@ -200,7 +217,9 @@ impl<F: Fn(&Ending<'_>) + Send + Sync + 'static> Policy for After<F> {
 
     #[inline]
     fn after(&self, (): (), ending: Ending<'_>) {
-        (self.closure)(&ending);
+        if catch_unwind(AssertUnwindSafe(|| (self.closure)(&ending))).is_err() {
+            tracing::error!(layer = %self.name, "an observer panicked");
+        }
     }
 }
 
@@ -219,7 +238,7 @@ impl<F: Fn(&mut ToolCall) + Send + Sync + 'static> Policy for MapCall<F> {
     #[inline]
     fn before(&self, request: View<'_>, _: Site<'_>) -> Step {
         if let View::Call(call) = request {
-            (self.closure)(call);
+            held(call, &self.closure);
         }
         Step::Pass
     }

@@ -113,6 +113,20 @@ impl ToolCall {
         self.permit.as_deref()
     }
 
+    /// What layers have judged so far.
+    pub(crate) fn judgement(&self) -> Judgement {
+        Judgement { judged: self.judged, permit: self.permit.clone() }
+    }
+
+    /// Holds this call to what another was judged as, for whoever puts a new call into the place of a judged one: what was judged has to
+    /// be what runs.
+    pub(crate) fn hold_to(&mut self, judgement: Judgement) {
+        self.set_judged(judgement.judged);
+        if self.permit.is_none() {
+            self.permit = judgement.permit;
+        }
+    }
+
     /// Uses the permit up, as the last one before the tool.
     pub(crate) fn use_permit(&mut self) {
         self.permit = None;
@@ -122,6 +136,13 @@ impl ToolCall {
     pub(crate) const fn discharge(&mut self) {
         self.judged = 0;
     }
+}
+
+/// What layers have judged of a call: a registration, or more than that.
+#[derive(Default)]
+pub(crate) struct Judgement {
+    judged: u64,
+    permit: Option<Arc<Permit>>,
 }
 
 impl fmt::Debug for ToolCall {

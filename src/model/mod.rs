@@ -8,7 +8,7 @@
 mod annotations;
 mod arguments;
 mod blocks;
-mod call;
+pub(crate) mod call;
 mod cancellation;
 pub(crate) mod canonical;
 mod content;

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use super::registry::{Flat, Registry, RouterError};
 use crate::{
     model::ToolList,
-    tool::{Handler, Tool, ToolEntry},
+    tool::{Handler, Tool, ToolEntry, entry::Registered},
 };
 
 /// The tools that can be reached from some place in a stack, as they are at the moment of asking, whoever asks.
@@ -19,7 +19,7 @@ pub struct Catalog(Repr);
 enum Repr {
     Registry(Arc<Registry>),
     /// One tool, seen by its own layers.
-    One(Arc<ToolEntry>),
+    One(Arc<Registered>),
 }
 
 impl Catalog {
@@ -27,8 +27,8 @@ impl Catalog {
         Self(Repr::Registry(registry))
     }
 
-    pub(crate) const fn of_one(entry: Arc<ToolEntry>) -> Self {
-        Self(Repr::One(entry))
+    pub(crate) const fn of_one(registered: Arc<Registered>) -> Self {
+        Self(Repr::One(registered))
     }
 
     /// The tools as they are now, to look one up without counting a reference to it.
@@ -36,7 +36,7 @@ impl Catalog {
     pub(crate) fn snapshot(&self) -> Snapshot<'_> {
         match &self.0 {
             Repr::Registry(registry) => Snapshot::Flat(registry.current()),
-            Repr::One(entry) => Snapshot::One(entry),
+            Repr::One(one) => Snapshot::One(one.entry().map(|entry| &**entry)),
         }
     }
 
@@ -45,7 +45,7 @@ impl Catalog {
     pub fn get(&self, name: &str) -> Option<Arc<ToolEntry>> {
         match &self.0 {
             Repr::Registry(registry) => registry.current().routes.get(name).map(|route| Arc::clone(&route.entry)),
-            Repr::One(entry) => (entry.spec().name == *name).then(|| Arc::clone(entry)),
+            Repr::One(one) => one.entry().filter(|entry| entry.spec().name == *name).cloned(),
         }
     }
 
@@ -54,7 +54,7 @@ impl Catalog {
     pub fn list(&self) -> ToolList {
         match &self.0 {
             Repr::Registry(registry) => registry.current().list(),
-            Repr::One(entry) => ToolList::new([Arc::clone(entry.spec())]),
+            Repr::One(one) => ToolList::new(one.entry().map(|entry| Arc::clone(entry.spec()))),
         }
     }
 
@@ -65,7 +65,7 @@ impl Catalog {
                 let flat = registry.current();
                 (!flat.falls_back()).then(|| flat.routes.iter().map(|route| Arc::clone(&route.entry)).collect())
             }
-            Repr::One(entry) => Some(vec![Arc::clone(entry)]),
+            Repr::One(one) => Some(one.entry().cloned().into_iter().collect()),
         }
     }
 
@@ -82,7 +82,7 @@ impl Catalog {
 /// The tools of a [`Catalog`] at one moment.
 pub(crate) enum Snapshot<'a> {
     Flat(Guard<Arc<Flat>>),
-    One(&'a ToolEntry),
+    One(Option<&'a ToolEntry>),
 }
 
 impl Snapshot<'_> {
@@ -91,7 +91,7 @@ impl Snapshot<'_> {
     pub(crate) fn get(&self, name: &str) -> Option<&ToolEntry> {
         match self {
             Snapshot::Flat(flat) => flat.routes.get(name).map(|route| &*route.entry),
-            Snapshot::One(entry) => Some(entry),
+            Snapshot::One(entry) => *entry,
         }
     }
 }

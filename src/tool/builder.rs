@@ -6,7 +6,10 @@ use serde_json::Value;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::{BlockingFunction, FromService, Function, Handler, IntoToolResponse, Source, SyncFunction, ToolFunction, ToolService};
+use super::{
+    BlockingFunction, FromService, Function, Handler, IntoToolResponse, Source, SyncFunction, ToolEntry, ToolFunction, ToolService,
+    entry::Registered,
+};
 use crate::{
     error::BoxError,
     model::{Icon, ToolAnnotations, ToolCall, ToolName, ToolResponse, ToolSpec},
@@ -20,6 +23,7 @@ use crate::{
 pub struct Tool<H = Arc<dyn Handler>> {
     spec: ToolSpec,
     source: Source,
+    registered: Arc<Registered>,
     handler: H,
 }
 
@@ -115,7 +119,7 @@ fn spec_of<F: ToolFunction<S, Via>, S, Via, Output: IntoToolResponse>(name: &str
     let output = Output::output_schema(&mut settings.for_serialize().into_generator());
 
     let mut spec = ToolSpec::new(name.clone());
-    let strict = input.as_ref().is_some_and(|schema| keeps_any_key(schema.as_value()) || is_any_value(schema));
+    let strict = input.as_ref().is_some_and(|schema| keeps_any_key(schema.as_value()));
     if let Some(schema) = input {
         spec = or_panic(&name, "its arguments", spec.with_input_schema(&object(schema)));
     }
@@ -125,24 +129,22 @@ fn spec_of<F: ToolFunction<S, Via>, S, Via, Output: IntoToolResponse>(name: &str
     (spec, strict)
 }
 
-/// Whether the type is one that takes anything, as `Value` does.
-fn is_any_value(schema: &Schema) -> bool {
-    let says = |keyword: &String| !matches!(keyword.as_str(), "$schema" | "title" | "description");
-    schema.as_bool() == Some(true) || schema.as_object().is_some_and(|schema| !schema.keys().any(says))
-}
-
-/// Whether a value of this schema holds maps, whose keys the type does not name. Serde lets a struct's field come but once, and a map's key
-/// as often as it likes. A part that takes anything is left alone: it may be a `RawValue`, which keeps its text and so rounds nothing.
+/// Whether a value of this schema may hold keys that the type does not name, as maps and `Value` do. Serde lets a struct's field come but
+/// once, and a map's key as often as it likes.
 fn keeps_any_key(schema: &Value) -> bool {
-    let Value::Object(schema) = schema else { return false };
-    schema.iter().any(|(keyword, part)| match (keyword.as_str(), part) {
-        ("additionalProperties", part) => *part != Value::Bool(false),
-        ("patternProperties", _) => true,
-        ("properties" | "$defs", Value::Object(parts)) => parts.values().any(keeps_any_key),
-        ("anyOf" | "oneOf" | "allOf" | "prefixItems", Value::Array(parts)) => parts.iter().any(keeps_any_key),
-        ("items", part) => keeps_any_key(part),
-        _ => false,
-    })
+    const SAYS_NOTHING: [&str; 9] =
+        ["$comment", "$schema", "default", "deprecated", "description", "examples", "readOnly", "title", "writeOnly"];
+    let Value::Object(schema) = schema else { return *schema == Value::Bool(true) };
+    let takes_anything = schema.keys().all(|keyword| SAYS_NOTHING.contains(&keyword.as_str()));
+    takes_anything
+        || schema.iter().any(|(keyword, part)| match (keyword.as_str(), part) {
+            ("additionalProperties", part) => *part != Value::Bool(false),
+            ("patternProperties", _) => true,
+            ("properties" | "$defs", Value::Object(parts)) => parts.values().any(keeps_any_key),
+            ("anyOf" | "oneOf" | "allOf" | "prefixItems", Value::Array(parts)) => parts.iter().any(keeps_any_key),
+            ("items", part) => keeps_any_key(part),
+            _ => false,
+        })
 }
 
 /// What cannot be a tool panics where the tool is set up.
@@ -177,7 +179,7 @@ impl<S> Tool<FromService<S>> {
 impl<H> Tool<H> {
     /// A tool of this program that `handler` answers.
     pub fn new(spec: ToolSpec, handler: H) -> Self {
-        Self { spec, source: Source::LOCAL, handler }
+        Self { spec, source: Source::LOCAL, registered: Arc::default(), handler }
     }
 
     /// What the tool is.
@@ -272,8 +274,8 @@ impl<H> Tool<H> {
         H: Handler,
         L: Layer<ToolService<H>, Service: ToolStack>,
     {
-        let within = ToolService::new(self.spec.clone(), self.source.clone(), self.handler);
-        Tool { spec: self.spec, source: self.source, handler: FromService::described(layer.layer(within)) }
+        let within = ToolService::new(Arc::clone(&self.registered), self.handler);
+        Tool { spec: self.spec, source: self.source, registered: self.registered, handler: FromService::described(layer.layer(within)) }
     }
 
     /// Any tool: the same one, without its type.
@@ -281,17 +283,23 @@ impl<H> Tool<H> {
     where
         H: Handler,
     {
-        Tool { spec: self.spec, source: self.source, handler: Arc::new(self.handler) }
+        Tool { spec: self.spec, source: self.source, registered: self.registered, handler: Arc::new(self.handler) }
     }
 
     pub(crate) fn into_parts(self) -> (ToolSpec, Source, H) {
+        self.registered.set(|| ToolEntry::new(Arc::new(self.spec.clone()), self.source.clone()));
         (self.spec, self.source, self.handler)
     }
 }
 
 impl<H: Clone> Clone for Tool<H> {
     fn clone(&self) -> Self {
-        Self { spec: self.spec.clone(), source: self.source.clone(), handler: self.handler.clone() }
+        Self {
+            spec: self.spec.clone(),
+            source: self.source.clone(),
+            registered: Arc::clone(&self.registered),
+            handler: self.handler.clone(),
+        }
     }
 }
 

@@ -110,6 +110,22 @@ impl ToolEntry {
     }
 }
 
+/// Where the layers of a tool find it: empty until it is registered, so that they see it as it is then, whatever was said of it after they
+/// had been put around it.
+#[derive(Debug, Default)]
+pub(crate) struct Registered(OnceLock<Arc<ToolEntry>>);
+
+impl Registered {
+    pub(crate) fn entry(&self) -> Option<&Arc<ToolEntry>> {
+        self.0.get()
+    }
+
+    /// A tool that is registered a second time, as a clone, is the same one.
+    pub(crate) fn set(&self, entry: impl FnOnce() -> ToolEntry) {
+        self.0.get_or_init(|| Arc::new(entry()));
+    }
+}
+
 impl fmt::Debug for ToolEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ToolEntry").field("name", &self.spec.name).field("source", &self.source).finish_non_exhaustive()

@@ -18,6 +18,9 @@ use crate::{
 /// | [`State`] | what [`tool_fn_with_state`](super::tool_fn_with_state) gave the tool |
 /// | [`Reentry`] | the way to call other tools, through the same stack |
 ///
+/// A type with maps, or with parts that take anything such as `Value`, is read only from arguments that pass the
+/// [strict view](Arguments::value): no key stands twice, and no number is rounded.
+///
 /// `Via` tells the implementations apart and is always inferred.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is nothing that a tool function may take",

@@ -33,6 +33,11 @@ pub trait ToolFunction<S, Via>: Send + Sync + 'static {
     fn run(&self, call: &ToolCall, state: &S) -> Result<Self::Output, Refusal>;
 
     /// The schema of the arguments; `None` for a function that takes none, or takes them as they come.
+    ///
+    /// # Panics
+    ///
+    /// If two parameters are the arguments.
+    #[track_caller]
     fn input_schema(generator: &mut SchemaGenerator) -> Option<Schema>;
 }
 
@@ -51,8 +56,12 @@ macro_rules! functions {
             }
 
             fn input_schema(_generator: &mut SchemaGenerator) -> Option<Schema> {
-                let schema = None;
-                $(let schema = schema.or_else(|| $param::input_schema(_generator));)*
+                #[allow(unused_mut, reason = "a function may take nothing")]
+                let mut schema = None;
+                $(if let Some(next) = $param::input_schema(_generator) {
+                    assert!(schema.is_none(), "a tool's function takes its arguments as one parameter; two are of types that are read from them");
+                    schema = Some(next);
+                })*
                 schema
             }
         }

@@ -43,7 +43,7 @@
 //! [`Cancellation`](crate::model::Cancellation) in its context.
 
 mod builder;
-mod entry;
+pub(crate) mod entry;
 mod error;
 mod extract;
 mod function;

@@ -11,11 +11,11 @@ use futures_util::future::BoxFuture;
 use tower::util::ServiceExt;
 use tower_service::Service;
 
-use super::{Handler, Source, ToolEntry, ToolFuture};
+use super::{Handler, ToolFuture, entry::Registered};
 use crate::{
     describe::{Describe, Description, Note, ToolNote},
     error::{BoxError, refusal_of},
-    model::{ListTools, ToolCall, ToolList, ToolResponse, ToolSpec, permit},
+    model::{ListTools, ToolCall, ToolList, ToolResponse, permit},
     router::Catalog,
 };
 
@@ -30,9 +30,8 @@ struct Shared<H> {
 }
 
 impl<H: Handler> ToolService<H> {
-    pub(super) fn new(spec: ToolSpec, source: Source, handler: H) -> Self {
-        let entry = Arc::new(ToolEntry::new(Arc::new(spec), source));
-        Self { shared: Arc::new(Shared { handler, catalog: Catalog::of_one(entry) }) }
+    pub(super) fn new(registered: Arc<Registered>, handler: H) -> Self {
+        Self { shared: Arc::new(Shared { handler, catalog: Catalog::of_one(registered) }) }
     }
 }
 

@@ -758,11 +758,11 @@ struct Numbers {
     one: f64,
     zero: f64,
     sum: f64,
-    #[schemars(with = "Value")]
+    #[schemars(with = "f64")]
     beyond: u128,
-    #[schemars(with = "Value")]
+    #[schemars(with = "f64")]
     digits: Box<RawValue>,
-    #[schemars(with = "Value")]
+    #[schemars(with = "f64")]
     huge: Box<RawValue>,
 }
 

@@ -3,6 +3,7 @@
 mod bad_input;
 mod data;
 mod hooks;
+mod judged;
 mod peers;
 mod pitfalls;
 mod run;

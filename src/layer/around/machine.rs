@@ -255,7 +255,12 @@ impl<S, P> Policed<S, P> {
         let shared = Arc::clone(&self.shared);
         ResponseFuture::waiting(async move {
             if P::TOOL && step.is_none() {
-                match catalog(Box::pin(inner.clone().oneshot(Describe::new()))).await {
+                let mut describe = Describe::new();
+                // What bounds the request bounds the question too.
+                if let Some(deadline) = request.context().deadline() {
+                    describe.context.shorten_deadline(deadline);
+                }
+                match catalog(Box::pin(inner.clone().oneshot(describe))).await {
                     Ok(catalog) => shared.learn(catalog),
                     Err(refusal) => return Ok(Op::refuse(refusal)),
                 }

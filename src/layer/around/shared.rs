@@ -1,4 +1,7 @@
-use std::sync::{Arc, OnceLock};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, OnceLock},
+};
 
 use super::{Ending, Policy, Site, Step};
 use crate::{
@@ -52,10 +55,17 @@ impl<P: Policy> Shared<P> {
     }
 
     /// Runs `wait`, with the tool where the policy wants it.
-    pub(super) async fn wait(&self, request: View<'_>) -> Step<P::State> {
+    pub(super) async fn wait(&self, mut request: View<'_>) -> Step<P::State> {
         let catalog = self.catalog.get();
-        let tool = match &request {
-            View::Call(call) => catalog.and_then(|catalog| catalog.get(call.name())),
+        let tool = match &mut request {
+            View::Call(call) => {
+                let tool = catalog.and_then(|catalog| catalog.get(call.name()));
+                // It may be there only since `before`, and be another one by the time that the wait is over.
+                if let Some(tool) = &tool {
+                    call.set_judged(tool.serial());
+                }
+                tool
+            }
             _ => None,
         };
         self.policy.wait(request, Site { tool: tool.as_deref(), catalog }).await
@@ -144,8 +154,11 @@ impl<P: Policy> Drop for Guard<P> {
 impl<P: Policy> Guard<P> {
     #[cold]
     fn unanswered(&mut self) {
-        if let Some((shared, state)) = self.0.take() {
-            shared.policy.after(state, if std::thread::panicking() { Ending::Panicked } else { Ending::Dropped });
+        let Some((shared, state)) = self.0.take() else { return };
+        let ending = if std::thread::panicking() { Ending::Panicked } else { Ending::Dropped };
+        // A panic while another one passes would end the process.
+        if catch_unwind(AssertUnwindSafe(|| shared.policy.after(state, ending))).is_err() {
+            tracing::error!("a policy panicked over a request that had come to no answer");
         }
     }
 }
