@@ -349,6 +349,41 @@ async fn no_tool_is_put_outside_the_layers_of_the_one_that_it_would_replace() {
 }
 
 #[tokio::test]
+async fn what_a_nested_router_refuses_shows_outside() {
+    /// Fails whatever is asked of it.
+    #[derive(Clone)]
+    struct Broken;
+    impl<R: toolstack::operation::Operation> tower::Service<R> for Broken {
+        type Response = R::Response;
+        type Error = BoxError;
+        type Future = std::future::Ready<Result<R::Response, BoxError>>;
+
+        fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), BoxError>> {
+            std::task::Poll::Ready(Err(Refusal::new(RefusalKind::Overloaded, "Away.").with_by("broken").into()))
+        }
+
+        fn call(&mut self, _: R) -> Self::Future {
+            unreachable!("it is never ready")
+        }
+    }
+
+    let away = |refusal: Option<&Refusal>| refusal.map(|refusal| (refusal.kind(), refusal.message().to_owned(), refusal.by().to_owned()));
+    let expected = Some((RefusalKind::Overloaded, "Away.".to_owned(), "broken".to_owned()));
+    let inner = router(&["a"]).layer(layer_fn(|_: Router| Broken));
+    let outer = Router::new().nest("deep", router(&["c"]).nest("x", inner)).merge(router(&["b"]));
+    let list = outer.list_tools().await;
+    assert_eq!((away(list.refusal()), list.tools().len()), (expected.clone(), 0));
+
+    let description = outer.describe().await;
+    assert_eq!(away(description.refusal()), expected);
+    assert_eq!(description.tools().iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["b", "deep.c"]);
+    let shown = description.to_string();
+    assert!(shown.starts_with("not the whole description: Away.") && shown.contains("deep.c"), "{shown}");
+    let faults: Vec<_> = outer.lint().await.into_iter().map(|fault| (fault.rule, fault.layers)).collect();
+    assert_eq!(faults, [("no-description", vec!["broken (Away.)".to_owned()])]);
+}
+
+#[tokio::test]
 async fn a_change_is_told_once_however_many_there_were() {
     let inner = router(&["a"]);
     let handle = inner.handle();
