@@ -308,6 +308,15 @@ fn the_readme_names_the_version_once_and_rightly() {
     assert_eq!(README.matches(version).count(), 1);
 }
 
+/// A stranger who copies the example needs each of them.
+#[test]
+fn the_readme_names_every_crate_that_its_example_uses() {
+    let block = README.split("[dependencies]\n").nth(1).unwrap().split("```").next().unwrap();
+    for dependency in ["schemars", "serde", "serde_json", "tokio", "toolstack", "tower"] {
+        assert!(block.lines().any(|line| line.starts_with(&format!("{dependency} = "))), "{dependency}");
+    }
+}
+
 #[test]
 fn the_readme_is_short_and_begins_with_the_two_commands() {
     assert!(README.lines().count() <= 120);
