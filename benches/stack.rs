@@ -188,7 +188,7 @@ mod list {
         let mut router = router(10_000, add_sync);
         let handle = router.handle();
         bencher.bench_local(|| {
-            handle.replace(sync_tool_fn("tool_1", || ""));
+            handle.replace(sync_tool_fn("tool_1", || "")).unwrap();
             operate(&mut router, ListTools::new)
         });
     }

@@ -1,14 +1,13 @@
 use std::any::type_name;
 
-use tower::util::ServiceExt as _;
 use tower_service::Service;
 
 use crate::{
     describe::{Describe, Description, Fault, lint},
-    error::{BoxError, refusal_of},
+    error::BoxError,
     model::{Arguments, ListTools, ToolCall, ToolList, ToolResponse},
     run::{Answered, Turn},
-    stack::{Stack, ToolStack, close},
+    stack::{Stack, ToolStack, close, described},
 };
 
 /// Ways to use a stack from the program that it runs in.
@@ -66,16 +65,12 @@ pub trait StackExt: Sized {
     where
         Self: Service<Describe, Response = Description, Error: Into<BoxError>, Future: Send> + Clone + Send,
     {
-        let described = self.clone().oneshot(Describe::new());
-        async move {
-            match described.await {
-                Ok(description) => description.with_foreign(type_name::<Self>()),
-                Err(error) => Description::refused(refusal_of(error.into(), None)),
-            }
-        }
+        let described = described(self.clone(), Describe::new());
+        async move { described.await.with_foreign(type_name::<Self>()) }
     }
 
-    /// Names what is wrong with the order of the layers; nothing, for a good one. See [`Fault`].
+    /// Names what is wrong with the order of the layers; nothing, for a good one. A stack that cannot be described has the fault
+    /// `no-description`. See [`Fault`].
     fn lint(&self) -> impl Future<Output = Vec<Fault>> + Send + use<Self>
     where
         Self: Service<Describe, Response = Description, Error: Into<BoxError>, Future: Send> + Clone + Send,

@@ -110,6 +110,18 @@ where
     CatchError::new(CatchPanic::new(service)).oneshot(operation).await.unwrap_or_else(|never: Infallible| match never {})
 }
 
+/// As [`close`], past the two services that close a stack off: they are no layers of it.
+pub(crate) async fn described<S>(service: S, describe: Describe) -> Description
+where
+    S: Service<Describe, Response = Description, Error: Into<BoxError>>,
+{
+    match AssertUnwindSafe(service.oneshot(describe)).catch_unwind().await {
+        Ok(Ok(description)) => description,
+        Ok(Err(error)) => Description::refused(refusal_of(error.into(), None)),
+        Err(panic) => Description::refused(panicked("stack", &*panic)),
+    }
+}
+
 impl<S: ToolStack> Erased for Closed<S> {
     fn call(&self, call: ToolCall) -> ToolFuture {
         ToolFuture::new(close(self.0.clone(), call))
@@ -120,16 +132,7 @@ impl<S: ToolStack> Erased for Closed<S> {
     }
 
     fn describe(&self, describe: Describe) -> BoxFuture<'static, Description> {
-        // Past the two services that close the stack off: they are no layers of it.
-        let service = self.0.clone();
-        Box::pin(async move {
-            let description = AssertUnwindSafe(service.oneshot(describe)).catch_unwind().await;
-            match description {
-                Ok(Ok(description)) => description,
-                Ok(Err(error)) => Description::refused(refusal_of(error.into(), None)),
-                Err(panic) => Description::refused(panicked("stack", &*panic)),
-            }
-        })
+        Box::pin(described(self.0.clone(), describe))
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::{
     io::{self, Read, Seek, SeekFrom, Write},
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
     sync::Arc,
 };
 
@@ -126,6 +126,10 @@ impl Confined {
             }
         }
         if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            // `new/..` is refused only once `new` is there, which would leave it behind.
+            if parent.components().any(|part| part == Component::ParentDir) {
+                self.dir.metadata(parent).map_err(|error| told(path, error))?;
+            }
             self.dir.create_dir_all(parent).map_err(|error| told(path, error))?;
         }
         // A file that is replaced is replaced at once, and never half written.

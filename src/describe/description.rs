@@ -47,6 +47,12 @@ impl Description {
         Self { refusal: Some(refusal), ..Self::default() }
     }
 
+    /// Says why a part of it is missing, if one is.
+    pub(crate) fn with_refusal(mut self, refusal: Option<Refusal>) -> Self {
+        self.refusal = refusal;
+        self
+    }
+
     /// Adds the layers of other crates, as far as the types tell, for a stack whose outermost service is of this type.
     pub(crate) fn with_foreign(mut self, outermost: &'static str) -> Self {
         self.layers = foreign::fill(outermost, std::mem::take(&mut self.layers));
@@ -65,7 +71,7 @@ impl Description {
         &self.tools
     }
 
-    /// Why there is no description.
+    /// Why there is no description, or why that of a nested router is missing from it.
     #[must_use]
     pub fn refusal(&self) -> Option<&Refusal> {
         self.refusal.as_ref()
@@ -79,6 +85,11 @@ impl Description {
         self.layers
     }
 
+    /// Whether the request came as far as a router, so that the layers up to there are all told.
+    pub(crate) fn has_router(&self) -> bool {
+        self.catalog.is_some()
+    }
+
     pub(crate) fn catalog(&self) -> Option<&Catalog> {
         self.catalog.as_ref()
     }
@@ -87,7 +98,10 @@ impl Description {
 impl fmt::Display for Description {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(refusal) = &self.refusal {
-            return writeln!(f, "no description: {refusal}");
+            if !self.has_router() {
+                return writeln!(f, "no description: {refusal}");
+            }
+            writeln!(f, "not the whole description: {refusal}")?;
         }
         for note in &self.layers {
             writeln!(f, "{note}")?;

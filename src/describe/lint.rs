@@ -3,7 +3,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::{Description, Duty, Note};
-use crate::router::Catalog;
+use crate::{error::Refusal, router::Catalog};
 
 /// Something that is wrong with the order of a stack's layers.
 ///
@@ -300,7 +300,11 @@ const SINGLES: &[Single] = &[
 
 /// Names the faults of a stack and of its tools' own layers.
 pub(crate) fn faults(description: &Description) -> Vec<Fault> {
-    let mut faults = faults_at(description.layers(), 0, None);
+    let mut faults: Vec<_> = description.refusal().map(untold).into_iter().collect();
+    if !description.has_router() && !faults.is_empty() {
+        return faults;
+    }
+    faults.extend(faults_at(description.layers(), 0, None));
     if let Some(tools) = description.catalog().and_then(Catalog::closed) {
         faults.extend(description.layers().iter().flat_map(|note| note.idle(&tools).map(|part| idle(note, part))));
     }
@@ -311,6 +315,18 @@ pub(crate) fn faults(description: &Description) -> Vec<Fault> {
         faults.extend(faults_at(&all, around, Some(&tool.name)));
     }
     faults
+}
+
+/// The fault of a stack that does not tell what it is made of: that nothing was found says nothing of it.
+fn untold(refusal: &Refusal) -> Fault {
+    Fault {
+        rule: "no-description",
+        severity: Severity::Error,
+        layers: vec![format!("{} ({refusal})", refusal.by())],
+        tool: None,
+        why: "it refused to be described, so what stands there was not looked at.",
+        help: "Look for a layer that fails, panics or waits when it is described, or ask again when the stack is not busy.",
+    }
 }
 
 /// The fault of a part of a layer that is about tools which do not exist.

@@ -266,7 +266,7 @@ fn any_object() -> Box<RawValue> {
 }
 
 fn check_input(schema: &RawValue) -> Result<(), SchemaError> {
-    match strict::parse(schema.get())? {
+    match strict::parse_rounded(schema.get())? {
         Value::Object(schema) if schema.get("type").is_some_and(|t| t == "object") => Ok(()),
         Value::Object(_) => Err(SchemaError::NotForAnObject),
         _ => Err(SchemaError::NotAnObject),
@@ -274,7 +274,7 @@ fn check_input(schema: &RawValue) -> Result<(), SchemaError> {
 }
 
 fn check_output(schema: &RawValue) -> Result<(), SchemaError> {
-    match strict::parse(schema.get())? {
+    match strict::parse_rounded(schema.get())? {
         Value::Object(_) | Value::Bool(_) => Ok(()),
         _ => Err(SchemaError::NotAnObject),
     }
@@ -373,6 +373,17 @@ mod tests {
     fn a_fingerprint_is_stable() {
         let spec = ToolSpec::new(ToolName::new("add").unwrap());
         assert_eq!(spec.fingerprint().to_string(), "8d3edc4ff79850fe382cdbefb74e687838e7e351e5dbdfbbad1e6bab3d2eafcb");
+    }
+
+    #[test]
+    fn a_schema_with_a_number_of_any_size_stays_as_it_came() {
+        let name = || ToolName::new("t").unwrap();
+        let schema = r#"{"type":"object","maximum":18446744073709551616}"#;
+        let raw = RawValue::from_string(schema.to_owned()).unwrap();
+        let spec = ToolSpec::new(name()).with_input_schema(&raw).unwrap().with_output_schema(&raw).unwrap();
+        assert_eq!((spec.input_schema().get(), spec.output_schema().unwrap().get()), (schema, schema));
+        let json = format!(r#"{{"name":"t","inputSchema":{schema}}}"#);
+        assert_eq!(serde_json::to_string(&serde_json::from_str::<ToolSpec>(&json).unwrap()).unwrap(), json);
     }
 
     #[test]

@@ -8,9 +8,7 @@ use serde_json::{Map, Number, Value};
 
 /// Parses `text` strictly.
 pub(crate) fn parse(text: &str) -> serde_json::Result<Value> {
-    let mut deserializer = serde_json::Deserializer::from_str(text);
-    let value = Strict.deserialize(&mut deserializer)?;
-    deserializer.end()?;
+    let value = parse_rounded(text)?;
     match unheld_integer(text) {
         Some(_) => Err(Error::custom("an integer fits no 64-bit number and would be rounded; send it as a string")),
         None => Ok(value),
@@ -19,9 +17,15 @@ pub(crate) fn parse(text: &str) -> serde_json::Result<Value> {
 
 /// Checks that `text` is JSON that can be told apart from any other: no key twice, depth bounded. Numbers may be of any size.
 pub(crate) fn check(text: &str) -> serde_json::Result<()> {
+    parse_rounded(text).map(drop)
+}
+
+/// As [`check`], to look at what is kept as text: integers that fit no 64-bit number are rounded here.
+pub(crate) fn parse_rounded(text: &str) -> serde_json::Result<Value> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    Strict.deserialize(&mut deserializer)?;
-    deserializer.end()
+    let value = Strict.deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    Ok(value)
 }
 
 /// Reads a [`Value`] out of any format, and refuses a key that stands twice.

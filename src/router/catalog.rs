@@ -139,10 +139,14 @@ impl Handle {
         self.0.insert(entry, handler)
     }
 
-    /// Adds a tool, in the place of one of that name if there is one.
-    pub fn replace<H: Handler>(&self, tool: Tool<H>) {
+    /// Adds a tool, in the place of one of that name if the router has one of its own.
+    ///
+    /// # Errors
+    ///
+    /// If a router within has one of that name: replace it by the handle of that router, within the layers around it.
+    pub fn replace<H: Handler>(&self, tool: Tool<H>) -> Result<(), RouterError> {
         let (entry, handler) = registered(tool);
-        self.0.replace(entry, handler);
+        self.0.replace(entry, handler)
     }
 
     /// Removes a tool; `false` if there is none of that name among the router's own.

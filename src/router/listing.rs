@@ -62,6 +62,10 @@ impl Registry {
         let mut tools = own;
         for mount in &mounts {
             let within = mount.service.list(ListTools::new().with_context(list.context.clone())).await;
+            // A list that lacks tools, and does not say so, is worse than none.
+            if let Some(refusal) = within.refusal() {
+                return ToolList::refused(refusal.clone());
+            }
             let flat = self.current();
             for tool in within.tools() {
                 let Ok(outside) = mount.outside(&tool.name) else { continue };
@@ -94,8 +98,10 @@ impl Registry {
         for (entry, layers) in own {
             tools.push(ToolNote::new(entry.spec().name.clone(), entry.source().name.clone(), layers.await));
         }
+        let mut refusal = None;
         for mount in &mounts {
             let within = mount.service.describe(Describe::new()).await.with_foreign(mount.service.type_name());
+            refusal = refusal.or_else(|| within.refusal().cloned());
             let around = within.layers().to_vec();
             for mut tool in within.into_tools() {
                 let Ok(outside) = mount.outside(&tool.name) else { continue };
@@ -105,7 +111,7 @@ impl Registry {
             }
         }
         tools.sort_by(|a, b| a.name.cmp(&b.name));
-        Description::new(describe.into_notes(), tools, Some(Catalog::new(self)))
+        Description::new(describe.into_notes(), tools, Some(Catalog::new(self))).with_refusal(refusal)
     }
 }
 

@@ -27,6 +27,14 @@
 //! each tool, so that a limit is one limit. A nested router keeps its layers, within those of the outer one, and its layers and tools see
 //! the names that they were given there.
 //!
+//! A name belongs to the tool that had it first, for as long as that tool is there. A second one is refused where it can be told; one
+//! that is added to a nested router while it runs stays hidden from the outer one's callers.
+//!
+//! # Lists
+//!
+//! A list is that of the router and of each nested one, as its layers show it. If one of these refuses, the whole list is refused, with
+//! that refusal: a list that lacks tools says nothing of it. A description keeps what is known, and has the refusal beside it.
+//!
 //! # Backpressure
 //!
 //! A router is ready whenever it is asked, since it cannot know which tool will be called. The readiness of a tool that is itself a

@@ -66,6 +66,21 @@ pub(super) struct Mount {
     pub(super) service: Arc<dyn Erased>,
     /// Whether layers stand around it, so that what it lists depends on who asks.
     pub(super) layered: bool,
+    pub(super) age: Age,
+}
+
+/// When something came to be where it is; the smaller, the older.
+///
+/// Two tools within can come to have one name outside. The older one keeps it, whichever router was added first: otherwise whoever adds
+/// tools to one router could take over those of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Age(u64);
+
+impl Age {
+    pub(super) fn now() -> Self {
+        static AGES: AtomicU64 = AtomicU64::new(0);
+        Self(AGES.fetch_add(1, Ordering::Relaxed))
+    }
 }
 
 /// Where the calls of one tool go.
@@ -73,6 +88,8 @@ pub(super) struct Route {
     pub(super) name: ToolName,
     pub(super) entry: Arc<ToolEntry>,
     pub(super) target: Target,
+    /// Since when there is a tool of that name here.
+    pub(super) age: Age,
 }
 
 pub(super) enum Target {
@@ -84,8 +101,8 @@ pub(super) enum Target {
 struct ByName(Arc<Route>);
 
 impl ByName {
-    fn new(entry: Arc<ToolEntry>, handler: Arc<dyn Handler>) -> Self {
-        Self(Arc::new(Route { name: entry.spec().name.clone(), entry, target: Target::Handler(handler) }))
+    fn new(entry: Arc<ToolEntry>, handler: Arc<dyn Handler>, age: Age) -> Self {
+        Self(Arc::new(Route { name: entry.spec().name.clone(), entry, target: Target::Handler(handler), age }))
     }
 
     fn name(&self) -> &ToolName {
@@ -190,14 +207,16 @@ impl Registry {
             let within = mount.registry.current();
             flat.layered |= mount.layered || within.layered;
             for route in within.routes.iter() {
-                // The first to have a name keeps it. Set-up refuses a second; one that came later, within, stays hidden.
+                // Set-up refuses a second tool of a name; one that came later, within, stays hidden.
                 let Ok(outside) = mount.outside(&route.name) else { continue };
                 let entry = if mount.prefix.is_none() {
                     Arc::clone(&route.entry)
                 } else {
                     Arc::new(route.entry.renamed((**route.entry.spec()).clone().with_name(outside.clone())))
                 };
-                routes.push(Arc::new(Route { name: outside, entry, target: Target::Mount(Arc::clone(mount), route.name.clone()) }));
+                let target = Target::Mount(Arc::clone(mount), route.name.clone());
+                // A tool is no longer here than the router that it is in.
+                routes.push(Arc::new(Route { name: outside, entry, target, age: route.age.max(mount.age) }));
             }
         }
         flat.routes = Routes::new(routes);
@@ -219,10 +238,10 @@ impl Registry {
     }
 
     pub(super) fn insert(&self, entry: Arc<ToolEntry>, handler: Arc<dyn Handler>) -> Result<(), RouterError> {
-        let tool = ByName::new(entry, handler);
+        let tool = ByName::new(entry, handler, Age::now());
         {
             let mut own = lock(&self.own);
-            if own.tools.contains(&tool) || own.mounts.iter().any(|mount| mount.holds(tool.name())) {
+            if own.tools.contains(&tool) || own.holds_within(tool.name()) {
                 return Err(RouterError::Duplicate(tool.name().clone()));
             }
             own.tools.insert(tool);
@@ -231,9 +250,20 @@ impl Registry {
         Ok(())
     }
 
-    pub(super) fn replace(&self, entry: Arc<ToolEntry>, handler: Arc<dyn Handler>) {
-        lock(&self.own).tools.replace(ByName::new(entry, handler));
+    pub(super) fn replace(&self, entry: Arc<ToolEntry>, handler: Arc<dyn Handler>) -> Result<(), RouterError> {
+        {
+            let mut own = lock(&self.own);
+            let name = &entry.spec().name;
+            let age = match own.tools.get(name.as_str()) {
+                Some(old) => old.0.age,
+                // It would stand outside the layers of the one that is there.
+                None if own.holds_within(name) => return Err(RouterError::Duplicate(name.clone())),
+                None => Age::now(),
+            };
+            own.tools.replace(ByName::new(entry, handler, age));
+        }
         self.changed();
+        Ok(())
     }
 
     pub(super) fn remove(&self, name: &str) -> bool {
@@ -272,6 +302,13 @@ impl Registry {
     /// Whether `other` is this registry or within it.
     fn reaches(&self, other: &Arc<Self>) -> bool {
         std::ptr::eq(self, Arc::as_ptr(other)) || lock(&self.own).mounts.iter().any(|mount| mount.registry.reaches(other))
+    }
+}
+
+impl Own {
+    /// Whether a router within has the name.
+    fn holds_within(&self, name: &ToolName) -> bool {
+        self.mounts.iter().any(|mount| mount.holds(name))
     }
 }
 

@@ -22,9 +22,9 @@ pub(super) struct Routes {
 const NONE: u32 = u32::MAX;
 
 impl Routes {
-    /// Of two routes of one name, the first stays.
+    /// Of two routes of one name, the older stays.
     pub(super) fn new(mut routes: Vec<Arc<Route>>) -> Self {
-        routes.sort_by(|a, b| a.name.cmp(&b.name));
+        routes.sort_by(|a, b| a.name.cmp(&b.name).then(a.age.cmp(&b.age)));
         routes.dedup_by(|second, first| second.name == first.name);
         routes.shrink_to_fit();
         let places = vec![NONE; (2 * routes.len()).next_power_of_two()].into_boxed_slice();
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
     use crate::{
         model::{ToolName, ToolSpec},
-        router::registry::Target,
+        router::registry::{Age, Target},
         tool::{Source, ToolEntry, sync_tool_fn},
     };
 
@@ -84,7 +84,7 @@ mod tests {
         let name = ToolName::new(name).unwrap();
         let entry = Arc::new(ToolEntry::new(Arc::new(ToolSpec::new(name.clone())), Source::LOCAL));
         let (_, _, handler) = sync_tool_fn("t", || "").into_parts();
-        Arc::new(Route { name, entry, target: Target::Handler(Arc::new(handler)) })
+        Arc::new(Route { name, entry, target: Target::Handler(Arc::new(handler)), age: Age::now() })
     }
 
     #[test]
@@ -99,10 +99,12 @@ mod tests {
     }
 
     #[test]
-    fn of_two_routes_of_one_name_the_first_stays() {
-        let (first, second) = (route("a"), route("a"));
-        let routes = Routes::new(vec![route("b"), Arc::clone(&first), second]);
-        assert!(Arc::ptr_eq(routes.get("a").unwrap(), &first));
-        assert_eq!(routes.iter().count(), 2);
+    fn of_two_routes_of_one_name_the_older_stays() {
+        let (older, younger) = (route("a"), route("a"));
+        for both in [[&older, &younger], [&younger, &older]] {
+            let routes = Routes::new(both.into_iter().cloned().chain([route("b")]).collect());
+            assert!(Arc::ptr_eq(routes.get("a").unwrap(), &older));
+            assert_eq!(routes.iter().count(), 2);
+        }
     }
 }

@@ -12,7 +12,7 @@ use tower_service::Service;
 use super::{
     Catalog, Handle, ListFuture, ResponseFuture, RouterError,
     catalog::registered,
-    registry::{Flat, Mount, Registry},
+    registry::{Age, Flat, Mount, Registry},
 };
 use crate::{
     describe::{Describe, Description},
@@ -120,7 +120,7 @@ impl Router {
 
     fn mount(self, prefix: Option<ToolName>, other: Self) -> Result<Self, RouterError> {
         let registry = Arc::clone(&other.registry);
-        self.registry.mount(Mount { prefix, registry, service: Arc::new(other), layered: false })?;
+        self.registry.mount(Mount { prefix, registry, service: Arc::new(other), layered: false, age: Age::now() })?;
         Ok(self)
     }
 
@@ -137,7 +137,7 @@ impl Router {
         let service: Arc<dyn Erased> = Arc::new(Closed(layer.layer(self)));
         let outer = Self::new();
         // Nothing else is in there yet, so nothing can clash.
-        let mounted = outer.registry.mount(Mount { prefix: None, registry, service, layered: true });
+        let mounted = outer.registry.mount(Mount { prefix: None, registry, service, layered: true, age: Age::now() });
         debug_assert!(mounted.is_ok(), "a new router clashes with nothing");
         outer
     }

@@ -295,8 +295,8 @@ async fn e01_tools_that_come_and_go_are_judged_as_they_are_now() {
     let handle = outer.handle();
     let stack = stack!(VisibilityLayer::new(|tool, _| !tool.has_tag("hidden")), outer);
     for round in 0..3 {
-        inner.replace(sync_tool_fn("t", move || round).tag(if round == 1 { "hidden" } else { "shown" }));
-        handle.replace(sync_tool_fn("u", move || round).tag(if round == 2 { "hidden" } else { "shown" }));
+        inner.replace(sync_tool_fn("t", move || round).tag(if round == 1 { "hidden" } else { "shown" })).unwrap();
+        handle.replace(sync_tool_fn("u", move || round).tag(if round == 2 { "hidden" } else { "shown" })).unwrap();
         let list = stack.list_tools().await;
         for (name, hidden) in [("ns.t", 1), ("u", 2)] {
             let response = stack.call_tool(name, json!({})).await;
@@ -488,7 +488,7 @@ proptest! {
                 };
                 match &doing {
                     Doing::Insert(at, name) => drop(handles[*at].insert(tool(*at, name))),
-                    Doing::Replace(at, name) => handles[*at].replace(tool(*at, name)),
+                    Doing::Replace(at, name) => drop(handles[*at].replace(tool(*at, name))),
                     Doing::Remove(at, name) => drop(handles[*at].remove(name)),
                 }
                 let list = outer.list_tools().await;

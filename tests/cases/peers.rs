@@ -478,12 +478,12 @@ async fn f11_a_tool_that_is_added_later_is_judged_by_what_it_is() {
 
     handle.insert(Probe::new().tool("later").read_only()).unwrap();
     assert_eq!(outcome("later").await, Outcome::Completed);
-    handle.replace(Probe::new().tool("later").destructive());
+    handle.replace(Probe::new().tool("later").destructive()).unwrap();
     assert_eq!(outcome("later").await, RefusalKind::Denied.into());
-    handle.replace(Probe::new().tool("later").read_only().tag("hidden"));
+    handle.replace(Probe::new().tool("later").read_only().tag("hidden")).unwrap();
     assert_eq!(outcome("later").await, RefusalKind::UnknownTool.into());
     assert_eq!(stack.list_tools().await.names().collect::<Vec<_>>(), ["reads"]);
-    handle.replace(Probe::new().tool("later").read_only());
+    handle.replace(Probe::new().tool("later").read_only()).unwrap();
     assert_eq!(stack.list_tools().await.names().collect::<Vec<_>>(), ["later", "reads"]);
     assert!(handle.remove("later"));
     assert_eq!(outcome("later").await, RefusalKind::UnknownTool.into());
@@ -507,7 +507,7 @@ async fn f11_a_judgement_does_not_carry_over_to_another_tool_of_the_name() {
         .service(router);
     let (answer, ()) = tokio::join!(stack.call_tool("tool", json!({})), async {
         tokio::time::sleep(MILLI).await;
-        handle.replace(harmful.tool("tool").destructive());
+        handle.replace(harmful.tool("tool").destructive()).unwrap();
     });
     assert_eq!(answer.outcome(), RefusalKind::Denied.into());
     assert_eq!((harmless.runs(), harmful.runs()), (0, 0));

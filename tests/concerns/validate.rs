@@ -172,7 +172,7 @@ async fn a_schema_is_compiled_once_for_each_registration_of_a_tool() {
         assert!(stack.clone().call_tool("probe", json!({ "n": 1 })).await.is_completed());
     }
     assert_eq!(compiled.load(Ordering::SeqCst), 1);
-    handle.replace(tool(5));
+    handle.replace(tool(5)).unwrap();
     assert_eq!(refused(&stack.call_tool("probe", json!({ "n": 1 })).await).0, RefusalKind::InvalidArguments);
     assert_eq!(compiled.load(Ordering::SeqCst), 2);
 }

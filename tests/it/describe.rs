@@ -347,7 +347,7 @@ async fn a_description_that_cannot_be_had_says_why() {
     let description = stack.describe().await;
     assert_eq!(description.refusal().map(toolstack::Refusal::kind), Some(toolstack::RefusalKind::Timeout));
     assert!(description.to_string().starts_with("no description: "), "{description}");
-    assert!(stack.lint().await.is_empty());
+    assert_eq!(stack.lint().await.iter().map(|fault| fault.rule).collect::<Vec<_>>(), ["no-description"]);
 }
 
 /// Takes its time over everything.
@@ -387,4 +387,29 @@ async fn describing_runs_no_tool_and_asks_no_policy() {
         .service(Router::new().tool(probe.tool("probe")));
     assert_eq!(shown(&stack).await, ["place", "rules"]);
     assert_eq!((probe.runs(), recorder.trace()), (0, String::new()));
+}
+
+#[tokio::test]
+async fn a_layer_that_panics_when_it_is_described_is_a_refusal_and_a_fault() {
+    #[derive(Debug)]
+    struct Panics;
+
+    impl Policy for Panics {
+        type State = ();
+
+        fn note(&self) -> Option<Note> {
+            panic!("in the note")
+        }
+
+        fn before(&self, _: View<'_>, _: Site<'_>) -> Step {
+            Step::Pass
+        }
+    }
+
+    let stack = ServiceBuilder::new().layer(PolicyLayer::new(Panics)).service(router());
+    let description = stack.describe().await;
+    assert_eq!(description.refusal().map(toolstack::Refusal::kind), Some(toolstack::RefusalKind::Internal));
+    assert!(description.to_string().starts_with("no description: "), "{description}");
+    let faults: Vec<_> = stack.lint().await.into_iter().map(|fault| (fault.rule, fault.severity)).collect();
+    assert_eq!(faults, [("no-description", toolstack::describe::Severity::Error)]);
 }

@@ -99,6 +99,20 @@ async fn no_path_leads_outside() {
     assert_eq!(fs::read_dir(&place.root).unwrap().count(), 2);
 }
 
+#[tokio::test]
+async fn a_write_that_is_refused_leaves_no_directory_behind() {
+    let place = Place::new();
+    for path in ["CON/../../evil", "new/../evil", "new/deep/../../../evil"] {
+        let (outcome, reads) = place.call("write_file", json!({ "path": path, "content": "x" })).await;
+        assert_eq!(outcome, "tool_error", "{path}: {reads}");
+        assert_eq!(fs::read_dir(place.path("")).unwrap().count(), 0, "{path}");
+    }
+    fs::create_dir(place.path("sub")).unwrap();
+    for path in ["sub/../file", "deep/er/file"] {
+        assert_eq!(place.call("write_file", json!({ "path": path, "content": "x" })).await.0, "completed", "{path}");
+    }
+}
+
 #[cfg(unix)]
 #[tokio::test]
 async fn a_fifo_and_a_socket_are_refused_and_nothing_waits() {
@@ -292,6 +306,15 @@ fn the_readme_names_the_version_once_and_rightly() {
     let named: Vec<_> = README.lines().filter(|line| line.starts_with("toolstack = ")).collect();
     assert_eq!(named, [format!("toolstack = \"{version}\"")]);
     assert_eq!(README.matches(version).count(), 1);
+}
+
+/// A stranger who copies the example needs each of them.
+#[test]
+fn the_readme_names_every_crate_that_its_example_uses() {
+    let block = README.split("[dependencies]\n").nth(1).unwrap().split("```").next().unwrap();
+    for dependency in ["schemars", "serde", "serde_json", "tokio", "toolstack", "tower"] {
+        assert!(block.lines().any(|line| line.starts_with(&format!("{dependency} = "))), "{dependency}");
+    }
 }
 
 #[test]

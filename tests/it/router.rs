@@ -254,8 +254,8 @@ async fn tools_come_and_go_while_calls_run() {
     handle.insert(tool("wait")).unwrap();
     assert_eq!(handle.insert(tool("wait")).unwrap_err(), RouterError::Duplicate("wait".parse().unwrap()));
     assert_eq!(text(&router, "wait").await, "wait");
-    handle.replace(sync_tool_fn("wait", || "replaced"));
-    handle.replace(sync_tool_fn("new", || "new"));
+    handle.replace(sync_tool_fn("wait", || "replaced")).unwrap();
+    handle.replace(sync_tool_fn("new", || "new")).unwrap();
     assert_eq!(text(&router, "wait").await, "replaced");
     assert_eq!(names(&router).await, ["new", "wait"]);
     assert_eq!(handle.catalog().list().names().collect::<Vec<_>>(), ["new", "wait"]);
@@ -296,6 +296,94 @@ async fn who_had_a_name_first_keeps_it_when_a_later_one_appears_within() {
 }
 
 #[tokio::test]
+async fn a_tool_that_appears_within_takes_no_name_from_an_older_one_of_another_router() {
+    let pay = |whose: &'static str| sync_tool_fn("pay", move || whose);
+    let layer = |router: Router, layered| if layered { router.layer(map_call("m", |_| {})) } else { router };
+    for layered in [false, true] {
+        let (ra, rb) = (router(&[]), Router::new().tool(pay("b's")));
+        let outer = Router::new().merge(layer(ra.clone(), layered)).merge(layer(rb.clone(), layered));
+        ra.handle().insert(pay("a's")).unwrap();
+        assert_eq!(text(&outer, "pay").await, "b's", "layered: {layered}");
+        // In the place of the older one, a tool is as old.
+        rb.handle().replace(pay("b's new")).unwrap();
+        ra.handle().replace(pay("a's new")).unwrap();
+        assert_eq!(text(&outer, "pay").await, "b's new", "layered: {layered}");
+        assert_eq!(names(&outer).await, ["pay"]);
+        assert!(rb.handle().remove("pay"));
+        assert_eq!(text(&outer, "pay").await, "a's new", "layered: {layered}");
+        rb.handle().insert(pay("b's again")).unwrap();
+        assert_eq!(text(&outer, "pay").await, "a's new", "layered: {layered}");
+
+        let (ra, rb) = (router(&[]), Router::new().tool(sync_tool_fn("y", || "b's")));
+        let outer = Router::new().nest("a", layer(ra.clone(), layered)).nest("a.b", layer(rb, layered));
+        ra.handle().insert(sync_tool_fn("b.y", || "a's")).unwrap();
+        assert_eq!(text(&outer, "a.b.y").await, "b's", "layered: {layered}");
+        assert_eq!(names(&outer).await, ["a.b.y"]);
+    }
+
+    // A router that is added within brings no age of its own to where it is added.
+    let old = Router::new().tool(pay("old"));
+    let (ra, rb) = (router(&[]), Router::new().tool(pay("b's")));
+    let outer = Router::new().merge(ra.clone()).merge(rb);
+    drop(ra.merge(old));
+    assert_eq!(text(&outer, "pay").await, "b's");
+}
+
+#[tokio::test]
+async fn no_tool_is_put_outside_the_layers_of_the_one_that_it_would_replace() {
+    let deny = gate("deny", |_| Err(Refusal::new(RefusalKind::Denied, "no").with_by("deny")));
+    let inner = router(&["rm"]);
+    let layered = inner.clone().layer(deny);
+    let taken = Err(RouterError::Duplicate("rm".parse().unwrap()));
+    assert_eq!(layered.handle().insert(tool("rm")), taken);
+    assert_eq!(layered.handle().replace(tool("rm")), taken);
+    assert_eq!(Router::new().merge(layered.clone()).handle().replace(tool("rm")), taken);
+    assert_eq!(inner.handle().replace(sync_tool_fn("rm", || "new")), Ok(()));
+    assert_eq!(kind(&layered.call_tool("rm", ()).await), Some(RefusalKind::Denied));
+
+    // One of its own it may replace, also where one within came to have the name.
+    let outer = router(&["x.a"]).nest("x", layered);
+    inner.handle().insert(tool("a")).unwrap();
+    assert_eq!(outer.handle().replace(sync_tool_fn("x.a", || "new")), Ok(()));
+    assert_eq!(text(&outer, "x.a").await, "new");
+}
+
+#[tokio::test]
+async fn what_a_nested_router_refuses_shows_outside() {
+    /// Fails whatever is asked of it.
+    #[derive(Clone)]
+    struct Broken;
+    impl<R: toolstack::operation::Operation> tower::Service<R> for Broken {
+        type Response = R::Response;
+        type Error = BoxError;
+        type Future = std::future::Ready<Result<R::Response, BoxError>>;
+
+        fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), BoxError>> {
+            std::task::Poll::Ready(Err(Refusal::new(RefusalKind::Overloaded, "Away.").with_by("broken").into()))
+        }
+
+        fn call(&mut self, _: R) -> Self::Future {
+            unreachable!("it is never ready")
+        }
+    }
+
+    let away = |refusal: Option<&Refusal>| refusal.map(|refusal| (refusal.kind(), refusal.message().to_owned(), refusal.by().to_owned()));
+    let expected = Some((RefusalKind::Overloaded, "Away.".to_owned(), "broken".to_owned()));
+    let inner = router(&["a"]).layer(layer_fn(|_: Router| Broken));
+    let outer = Router::new().nest("deep", router(&["c"]).nest("x", inner)).merge(router(&["b"]));
+    let list = outer.list_tools().await;
+    assert_eq!((away(list.refusal()), list.tools().len()), (expected.clone(), 0));
+
+    let description = outer.describe().await;
+    assert_eq!(away(description.refusal()), expected);
+    assert_eq!(description.tools().iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["b", "deep.c"]);
+    let shown = description.to_string();
+    assert!(shown.starts_with("not the whole description: Away.") && shown.contains("deep.c"), "{shown}");
+    let faults: Vec<_> = outer.lint().await.into_iter().map(|fault| (fault.rule, fault.layers)).collect();
+    assert_eq!(faults, [("no-description", vec!["broken (Away.)".to_owned()])]);
+}
+
+#[tokio::test]
 async fn a_change_is_told_once_however_many_there_were() {
     let inner = router(&["a"]);
     let handle = inner.handle();
@@ -322,7 +410,7 @@ async fn a_change_is_told_once_however_many_there_were() {
 
     let waiting = tokio::spawn(async move { within.changed().await });
     tokio::task::yield_now().await;
-    handle.replace(tool("b"));
+    handle.replace(tool("b")).unwrap();
     assert!(waiting.await.unwrap());
     drop((handle, outer));
     assert!(outside.changed().await, "what came before the end is told");
@@ -368,7 +456,7 @@ async fn a_tool_that_is_replaced_while_a_gate_waits_is_not_run() {
         let call = tokio::spawn(stack.call_tool("x.write", ()));
         tokio::time::sleep(Duration::from_secs(60)).await;
         match change {
-            "replace" => handle.replace(after.tool("write")),
+            "replace" => handle.replace(after.tool("write")).unwrap(),
             "remove" => assert!(handle.remove("write")),
             _ => {
                 assert!(handle.remove("write"));
@@ -395,7 +483,7 @@ async fn a_tool_that_nobody_judged_may_change_while_a_gate_waits() {
     let stack = ServiceBuilder::new().layer(ask).service(router);
     let call = tokio::spawn(stack.call_tool("write", ()));
     tokio::time::sleep(Duration::from_secs(60)).await;
-    handle.replace(after.tool("write"));
+    handle.replace(after.tool("write")).unwrap();
     assert!(call.await.unwrap().is_completed());
     assert_eq!(after.runs(), 1);
 }

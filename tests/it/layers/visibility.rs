@@ -76,7 +76,7 @@ async fn a_tool_that_is_added_or_removed_later_is_judged_like_any_other() {
     assert_eq!(stack.list_tools().await.names().collect::<Vec<_>>(), ["ping", "pong"]);
 
     // The same name, for administrators from now on.
-    handle.replace(sync_tool_fn("ping", || "pong").tag("admin"));
+    handle.replace(sync_tool_fn("ping", || "pong").tag("admin")).unwrap();
     assert_eq!(kind(&stack.call_tool("ping", ()).await), Some(RefusalKind::UnknownTool));
     assert!(handle.remove("pong"));
     assert_eq!(kind(&stack.call_tool("pong", ()).await), Some(RefusalKind::UnknownTool));
