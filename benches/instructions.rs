@@ -67,7 +67,7 @@ const CASES: &[(&str, fn(u64))] = &[
         around(
             n,
             HooksLayer::new().before("look", |call| {
-                black_box(call.name());
+                black_box(call.call().name());
                 Ok(())
             }),
         )

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Moment(i64);
 
+#[allow(clippy::disallowed_types, reason = "a paused clock belongs to one runtime, and this is for all")]
 static FIRST_USE: LazyLock<Instant> = LazyLock::new(|| Instant::from_std(std::time::Instant::now()));
 
 impl Moment {

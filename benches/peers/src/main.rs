@@ -130,7 +130,7 @@ fn many_tools(budgets: &mut Budgets) {
                 (0..count).for_each(|_| drop(black_box(operate(&mut unchanged, ListTools::new))));
             }),
             times("toolstack: changed, then put together and written", move || {
-                handle.replace(sync_tool_fn("tool_1", || ""));
+                handle.replace(sync_tool_fn("tool_1", || "")).expect("a tool of its own");
                 serde_json::to_vec(&operate(&mut first, ListTools::new)).expect("a list")
             }),
             times("rmcp: put together and written", move || rmcp.list()),

@@ -257,7 +257,7 @@ async fn calls_at_once_are_each_asked_about_and_each_get_their_own_answer() {
         async move {
             tokio::task::yield_now().await;
             let n = request.call.arguments.object().unwrap()["n"].as_u64().unwrap();
-            Ok(if n % 2 == 0 { Approval::once() } else { Approval::deny() })
+            Ok(if n.is_multiple_of(2) { Approval::once() } else { Approval::deny() })
         }
     });
     let probe = Probe::new();

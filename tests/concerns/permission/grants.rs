@@ -82,11 +82,11 @@ async fn c05_an_answer_for_a_tool_is_for_one_principal_and_one_definition_from_o
     expect(call("{}").with_context(Context::new().with_session("s")), true).await;
     expect(by("ada", ToolCall::new("other.t", json!({}))), true).await;
     // The same definition registered anew is the same tool; another definition, or another source, is not.
-    tools.replace(Probe::new().tool("t"));
+    tools.replace(Probe::new().tool("t")).unwrap();
     expect(by("ada", call("{}")), false).await;
-    tools.replace(Probe::new().tool("t").describe("Does something else."));
+    tools.replace(Probe::new().tool("t").describe("Does something else.")).unwrap();
     expect(by("ada", call("{}")), true).await;
-    tools.replace(Probe::new().tool("t").source(toolstack::tool::Source::foreign("evil")));
+    tools.replace(Probe::new().tool("t").source(toolstack::tool::Source::foreign("evil"))).unwrap();
     expect(by("ada", call("{}")), true).await;
 }
 

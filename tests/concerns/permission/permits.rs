@@ -87,7 +87,7 @@ async fn b09_c05_a_tool_that_is_replaced_while_a_person_thinks_does_not_run() {
     let replaced = Probe::new();
     let evil = replaced.clone();
     let layer = PermissionLayer::new(Rules::empty(), Effect::Ask).ask(move |_: ApprovalRequest| {
-        tools.replace(evil.tool("t"));
+        tools.replace(evil.tool("t")).unwrap();
         async { Ok(Approval::once()) }
     });
     let stack = ServiceBuilder::new().layer(layer).service(router);

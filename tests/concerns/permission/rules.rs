@@ -544,6 +544,6 @@ async fn a_tool_that_is_replaced_is_judged_anew() {
     let tools = router.handle();
     let stack = ServiceBuilder::new().layer(layer).service(router);
     assert!(stack.call_tool("t", json!({})).await.is_completed());
-    tools.replace(Probe::new().tool("t").destructive());
+    tools.replace(Probe::new().tool("t").destructive()).unwrap();
     assert_eq!(kind(&stack.call_tool("t", json!({})).await), Some(RefusalKind::Denied));
 }
