@@ -67,7 +67,7 @@
 //!
 //! # Asking
 //!
-//! An [`Approver`] is asked while the call waits: a closure, a [`channel`], a [terminal](TerminalApprover). [`Reentry`] answers the
+//! An [`Approver`] is asked while the call waits: a closure, a [`channel`](channel()), a [terminal](TerminalApprover). [`Reentry`] answers the
 //! call with a question instead, and runs it when the caller comes back with the answer. An [`Approval`] allows or denies once or
 //! for a time, gives other arguments, which the rules judge again, or answers in the tool's place. What is to be remembered is a
 //! [`Grant`](crate::store::Grant), of one principal, for one tool as it is defined now; it is looked for only where a rule asks, and does
