@@ -609,10 +609,14 @@ proptest! {
     fn a_schema_is_an_object_for_objects_or_a_typed_error(json in any_json(), with_type in any::<bool>()) {
         let json = if with_type { format!(r#"{{"type":"object","x":{json}}}"#) } else { json };
         let raw = RawValue::from_string(json.clone()).unwrap();
-        let view = Arguments::from_text(json.clone());
         let input = spec("t").with_input_schema(&raw);
         let output = spec("t").with_output_schema(&raw);
-        match view.value() {
+        let value = match Arguments::from_text(json.clone()).value() {
+            // A schema stays text, so that its numbers may be of any size.
+            Err(error) if error.to_string().contains("fits no 64-bit number") => Ok(serde_json::from_str(&json).unwrap()),
+            view => view.cloned(),
+        };
+        match value {
             Err(_) => {
                 prop_assert!(matches!(input, Err(SchemaError::Json(_))), "{}", json);
                 prop_assert!(matches!(output, Err(SchemaError::Json(_))), "{}", json);
