@@ -33,7 +33,7 @@ impl Flat {
                 Target::Handler(handler) => {
                     call.discharge();
                     // A tool with layers of its own looks once more, within them.
-                    if !handler.layered() {
+                    if call.permit().is_some() && !handler.layered() {
                         call.use_permit();
                     }
                     ResponseFuture::begun(|| handler.call_in_place(call))

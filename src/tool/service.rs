@@ -73,7 +73,7 @@ impl<H: Handler> Service<ToolCall> for ToolService<H> {
         if call.permit().is_some_and(|permit| !permit.holds(&call)) {
             return ResponseFuture(ToolFuture::ready(ToolResponse::refused(permit::changed(call.name()))));
         }
-        if !self.shared.handler.layered() {
+        if call.permit().is_some() && !self.shared.handler.layered() {
             call.use_permit();
         }
         call.discharge();

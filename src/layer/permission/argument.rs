@@ -163,11 +163,9 @@ impl Test {
         match (self, value) {
             (Self::Equals(wanted), value) => number::equal(wanted, value),
             (Self::OneOf(wanted), value) => {
-                wanted.iter().map(|wanted| number::equal(wanted, value)).fold(Truth::Unknown, |any, one| match (any, one) {
-                    (Truth::True, _) | (_, Truth::True) => Truth::True,
-                    (Truth::False, _) | (_, Truth::False) => Truth::False,
-                    _ => Truth::Unknown,
-                })
+                // A null among other values says that nothing may stand there, and nothing about what does.
+                let told = wanted.iter().filter(|wanted| !wanted.is_null() || value.is_null());
+                told.map(|wanted| number::equal(wanted, value)).fold(Truth::False, Truth::or)
             }
             (Self::Glob(pattern), Value::String(text)) => pattern.matches(text).into(),
             (Self::Prefix(prefix), Value::String(text)) => text.starts_with(prefix.as_str()).into(),

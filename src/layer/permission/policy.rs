@@ -1,4 +1,9 @@
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use futures_util::future::BoxFuture;
@@ -61,7 +66,10 @@ impl Permission {
             tracing::info!(tool = %call.name(), %effect, %by, "permission: not enforced");
         }
         if let Some(observer) = &self.observer {
-            observer(&Decided { call, tool, effect, by, enforced: self.enforced });
+            let decided = Decided { call, tool, effect, by, enforced: self.enforced };
+            if catch_unwind(AssertUnwindSafe(|| observer(&decided))).is_err() {
+                tracing::error!(tool = %call.name(), "permission: the observer panicked");
+            }
         }
     }
 

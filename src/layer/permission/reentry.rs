@@ -1,7 +1,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use serde::{Deserialize, de::IgnoredAny};
-use serde_json::{json, value::RawValue};
+use serde_json::{Value, json, value::RawValue};
 
 use super::{Approval, ApprovalRequest, ApproverError, Scope, refusals, show};
 use crate::{
@@ -171,15 +171,22 @@ impl Reentry {
         };
         // Of several who come back at once, one gets it.
         let Some(taken) = self.store.take(&id).await.map_err(broken)? else { return Err(refusals::not_approved(&name)) };
+        // One that was given apart in the meantime was taken note of, and counts.
+        let answer = taken.answer.clone().unwrap_or(answer);
         call.context.set_resume(taken.into_resume());
         Ok(Back::Answered(answer))
     }
 
     fn read(&self, answer: &RawValue, may_remember: bool) -> Result<Option<Approval>, String> {
-        let elicited: Elicited = serde_json::from_str(answer.get()).map_err(|_| {
-            "it has to be {\"action\":\"accept\",\"content\":{\"approve\":true}}, with `approve` a boolean, or to decline or cancel"
-                .to_owned()
-        })?;
+        const FORM: &str =
+            "it has to be {\"action\":\"accept\",\"content\":{\"approve\":true}}, with `approve` a boolean, or to decline or cancel";
+        // Serde would also read what stands in a list, by position.
+        let objects = serde_json::from_str::<Value>(answer.get())
+            .is_ok_and(|whole| whole.is_object() && whole.get("content").is_none_or(|content| content.is_object() || content.is_null()));
+        if !objects {
+            return Err(FORM.to_owned());
+        }
+        let elicited: Elicited = serde_json::from_str(answer.get()).map_err(|_| FORM.to_owned())?;
         let (approve, remember, reason) = match (elicited.action, elicited.content) {
             (Action::Accept, Some(content)) => (content.approve, content.remember, content.reason),
             (Action::Accept, None) => return Err("it accepts without `content`".to_owned()),

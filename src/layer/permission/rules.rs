@@ -212,8 +212,13 @@ impl File {
     fn check(self) -> Result<Rules, RulesError> {
         let read = |(at, Unread(value)): (usize, Unread)| {
             let rule = place(at, value.get("id").and_then(Value::as_str));
-            if let Some(path) = empty_list(&value) {
-                let why = format!("`{path}` is an empty list, which would select everything; leave it out or fill it");
+            let parts = [Some(&value), value.get("tools"), value.get("principal")];
+            if !parts.into_iter().flatten().all(Value::is_object) {
+                let why = "it, its `tools` and its `principal` have to be objects".to_owned();
+                return Err(RulesError::Rule { rule, why });
+            }
+            if let Some(path) = without_condition(&value) {
+                let why = format!("`{path}` is null or an empty list, which would select everything; leave it out or fill it");
                 return Err(RulesError::Rule { rule, why });
             }
             serde_json::from_value(value).map_err(|error: serde_json::Error| RulesError::Rule { rule, why: error.to_string() })
@@ -223,9 +228,9 @@ impl File {
     }
 }
 
-/// A list of conditions in which nothing stands.
-fn empty_list(rule: &Value) -> Option<String> {
-    let empty = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
+/// A condition in which nothing stands.
+fn without_condition(rule: &Value) -> Option<String> {
+    let empty = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
     if rule.get("arguments").is_some_and(empty) {
         return Some("arguments".to_owned());
     }

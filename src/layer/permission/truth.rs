@@ -24,6 +24,15 @@ impl Truth {
         }
     }
 
+    /// One of them has to hold. One that cannot be told leaves it open, unless another one holds.
+    pub(crate) const fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::True, _) | (_, Self::True) => Self::True,
+            (Self::False, Self::False) => Self::False,
+            _ => Self::Unknown,
+        }
+    }
+
     /// What all say if they say the same. If they do not, it cannot be told.
     pub(crate) fn agree(self, other: Self) -> Self {
         if self == other { self } else { Self::Unknown }

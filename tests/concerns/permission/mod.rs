@@ -3,6 +3,7 @@
 mod asking;
 mod cedar;
 mod grants;
+mod mended;
 mod order;
 mod permits;
 mod reentry;

@@ -138,6 +138,9 @@ async fn c06_an_answer_is_read_strictly_and_one_that_cannot_be_read_is_none() {
         json!({ "action": "accept", "content": { "approve": true }, "approve": true }),
         json!({ "action": "approve", "content": { "approve": true } }),
         json!({ "content": { "approve": true } }),
+        json!(["accept", { "approve": true }, null]),
+        json!(["accept", [true, "tool", null], null]),
+        json!({ "action": "accept", "content": [true, null, null] }),
     ] {
         let response = stack.run_call(again(call(), Some(&state), &answer)).await;
         assert_eq!(kind(&response), Some(RefusalKind::ApprovalNeeded), "{answer}");
