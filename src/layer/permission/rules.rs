@@ -218,7 +218,7 @@ impl File {
                 return Err(RulesError::Rule { rule, why });
             }
             if let Some(path) = without_condition(&value) {
-                let why = format!("`{path}` is null or an empty list, which would select everything; leave it out or fill it");
+                let why = format!("`{path}` is an empty list or null, which would select everything; leave it out or fill it");
                 return Err(RulesError::Rule { rule, why });
             }
             serde_json::from_value(value).map_err(|error: serde_json::Error| RulesError::Rule { rule, why: error.to_string() })
