@@ -69,7 +69,15 @@ impl ShellPattern {
 /// Whether every part of `command` fits one of the patterns.
 pub(super) fn all_fit(patterns: &[ShellPattern], command: &str) -> Truth {
     let Some(commands) = split(command) else { return Truth::Unknown };
-    let fits = |words: &Vec<String>| Truth::from(patterns.iter().any(|pattern| pattern.fits(words)));
+    let any = |words: &[String]| patterns.iter().any(|pattern| pattern.fits(words));
+    let fits = |words: &Vec<String>| match words.first().and_then(|program| program.rsplit_once('/')) {
+        // By another way it may be the same program, or another one of that name.
+        Some((_, name)) if !any(words) => {
+            let named: Vec<String> = std::iter::once(name.to_owned()).chain(words[1..].iter().cloned()).collect();
+            if any(&named) { Truth::Unknown } else { Truth::False }
+        }
+        _ => any(words).into(),
+    };
     commands.iter().map(fits).reduce(Truth::agree).unwrap_or(Truth::Unknown)
 }
 
@@ -299,6 +307,16 @@ mod tests {
         ] {
             assert_eq!(split(text), None, "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_program_by_its_path_may_be_the_one_that_is_named() {
+        let remove = ShellPattern::new("rm *").unwrap();
+        for command in ["/bin/rm -rf x", "./rm x", "/bin/rm x; /usr/bin/rm y"] {
+            assert_eq!(remove.matches(command), Truth::Unknown, "{command}");
+        }
+        assert_eq!(remove.matches("/bin/ls x"), Truth::False);
+        assert_eq!(ShellPattern::new("/bin/rm *").unwrap().matches("/bin/rm x"), Truth::True);
     }
 
     proptest! {

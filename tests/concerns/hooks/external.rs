@@ -114,6 +114,13 @@ fn no_answers() -> Vec<(&'static str, String, &'static str)> {
     ]
 }
 
+/// Refused for what the caller wrote, which is no failure of the program's.
+fn not_shown(response: &ToolResponse, why: &str, what: &str) {
+    let refusal = response.refusal().unwrap_or_else(|| panic!("{what} was shown"));
+    assert_eq!((refusal.kind(), refusal.by()), (RefusalKind::InvalidArguments, "guard"), "{what}");
+    assert!(refusal.message().contains(why), "{what}: {}", refusal.message());
+}
+
 fn policy_failure(response: &ToolResponse, why: &str, what: &str) {
     let refusal = response.refusal().unwrap_or_else(|| panic!("{what} was taken for an answer"));
     assert_eq!((refusal.kind(), refusal.by(), refusal.message()), (RefusalKind::Internal, "guard", "The request failed."), "{what}");
@@ -151,7 +158,6 @@ async fn a12_a_program_that_ends_badly_or_says_too_much_has_failed() {
         ("no such program", ExternalHook::new("guard", "/no/such/program"), "cannot be run"),
         ("too much", shell("cat >/dev/null; head -c 100000 /dev/zero").max_output(1000), "more than 1000 bytes"),
         ("endless", shell("cat >/dev/null; cat /dev/zero"), "more than 1048576 bytes"),
-        ("too much to show", saying(ALLOW).max_input(10), "larger than the 10 bytes"),
     ] {
         let (response, probe) = before(hook).await;
         policy_failure(&response, why, what);
@@ -254,7 +260,7 @@ async fn arguments_that_read_two_ways_are_not_shown() {
     let stack = HooksLayer::new().hook(saying(ALLOW).before()).layer(Router::new().tool(probe.tool("t")));
     for text in [r#"{"path":"a","path":"b"}"#, "[1]", "{", r#"{"a":{"k":1,"\u006b":2}}"#] {
         let response = stack.run_call(ToolCall::new("t", Arguments::from_text(text))).await;
-        policy_failure(&response, "every key stands once", text);
+        not_shown(&response, "every key stands once", text);
     }
     assert_eq!(probe.runs(), 0);
 }
@@ -327,4 +333,16 @@ proptest! {
         let _ = Answer::parse(ExternalEvent::PreToolUse, &bytes);
         let _ = Answer::parse(ExternalEvent::PostToolUse, &bytes);
     }
+}
+
+#[tokio::test]
+async fn what_a_program_cannot_be_shown_is_refused_also_where_it_fails_open() {
+    let guard = ExternalHook::new("guard", "sh").arg("-c").arg("exit 2").max_input(1024);
+    let probe = Probe::new();
+    let stack = HooksLayer::new().hook(guard.before().fail_open()).layer(Router::new().tool(probe.tool("t")));
+    let wide = format!(r#"{{"path":"x","pad":"{}"}}"#, "y".repeat(2048));
+    for (text, why) in [(r#"{"path":"a","path":"/etc/shadow"}"#, "every key stands once"), (&wide, "larger than the 1024 bytes")] {
+        not_shown(&stack.call_tool("t", Arguments::from_text(text)).await, why, why);
+    }
+    assert_eq!(probe.runs(), 0);
 }

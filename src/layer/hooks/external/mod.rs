@@ -213,10 +213,14 @@ impl ExternalHook {
         })
     }
 
-    async fn ask(&self, event: ExternalEvent, call: &ToolCall, result: Option<&ToolResult>) -> Result<Answer, ExternalError> {
-        let input = self.input(event, call, result)?;
+    async fn ask(&self, event: ExternalEvent, call: &ToolCall, result: Option<&ToolResult>) -> Result<Answer, Halt> {
+        // Not the program's failure, and so no reason to go on without it: whoever wrote the arguments could choose to be unseen.
+        let input = self.input(event, call, result).map_err(|error| {
+            let kind = if result.is_some() { RefusalKind::InvalidOutput } else { RefusalKind::InvalidArguments };
+            Halt::refuse(Refusal::new(kind, format!("The hook {} was not shown this: {error}.", self.name)).with_source(error))
+        })?;
         let exit = program::run(self, input).await?;
-        exit.verdict(event)
+        Ok(exit.verdict(event)?)
     }
 
     fn input(&self, event: ExternalEvent, call: &ToolCall, result: Option<&ToolResult>) -> Result<Vec<u8>, ExternalError> {
