@@ -157,12 +157,36 @@ async fn a12_a_program_that_ends_badly_or_says_too_much_has_failed() {
         ("a signal", shell(&format!("cat >/dev/null; echo '{ALLOW}'; kill -9 $$")), "a signal"),
         ("no such program", ExternalHook::new("guard", "/no/such/program"), "cannot be run"),
         ("too much", shell("cat >/dev/null; head -c 100000 /dev/zero").max_output(1000), "more than 1000 bytes"),
-        ("endless", shell("cat >/dev/null; cat /dev/zero"), "more than 1048576 bytes"),
     ] {
         let (response, probe) = before(hook).await;
         policy_failure(&response, why, what);
         assert_eq!(probe.runs(), 0, "{what}");
     }
+}
+
+#[tokio::test]
+async fn a12_exit_code_2_blocks_however_much_was_said_and_whoever_still_holds_the_streams() {
+    for (what, script) in [
+        ("too much", "cat >/dev/null; head -c 3000000 /dev/zero; echo 'No keys.' >&2; exit 2"),
+        ("too much, without reading", "head -c 3000000 /dev/zero; echo 'No keys.' >&2; exit 2"),
+        ("something in the background", "cat >/dev/null; echo 'No keys.' >&2; sleep 20 & exit 2"),
+    ] {
+        let probe = Probe::new();
+        let layer = HooksLayer::new().hook(shell(script).max_output(1000).before().timeout(Duration::from_secs(10)).fail_open());
+        let failures = layer.failures();
+        let response = through(layer, &probe).await;
+        let refusal = response.refusal().unwrap_or_else(|| panic!("{what}: a no was overheard"));
+        assert_eq!((refusal.kind(), refusal.by(), refusal.message()), (RefusalKind::Denied, "guard", "No keys."), "{what}");
+        assert_eq!((probe.runs(), failures.total()), (0, 0), "{what}");
+    }
+}
+
+#[tokio::test]
+async fn a12_a_program_that_never_stops_talking_is_killed_when_its_time_is_over() {
+    let probe = Probe::new();
+    let layer = HooksLayer::new().hook(shell("cat >/dev/null; exec cat /dev/zero").before().timeout(Duration::from_millis(200)));
+    policy_failure(&through(layer, &probe).await, "longer than 200ms", "endless");
+    assert_eq!(probe.runs(), 0);
 }
 
 #[tokio::test]

@@ -49,7 +49,7 @@
 //!
 //! # What it answers
 //!
-//! With exit code 2 it blocks, and its standard error is the reason, whatever stands on its standard output. With exit code 0 its
+//! With exit code 2 it blocks, and its standard error is the reason, whatever stands on its standard output, and however much. With exit code 0 its
 //! standard output is one JSON object, [`Answer`], and nothing else:
 //!
 //! | field | of `hookSpecificOutput` |
@@ -174,7 +174,8 @@ impl ExternalHook {
         self
     }
 
-    /// Lets it answer with no more than this many bytes. One that answers with more is killed.
+    /// Keeps no more than this many bytes of its answer. What comes beyond is read and thrown away until the program ends: it has failed
+    /// then, unless it ends with exit code 2. One that never ends is killed when its time is over.
     pub const fn max_output(mut self, bytes: usize) -> Self {
         self.max_output = bytes;
         self

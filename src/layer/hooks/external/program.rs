@@ -1,9 +1,10 @@
-use std::{io, process::Stdio};
+use std::{io, pin::pin, process::Stdio, time::Duration};
 
-use futures_util::future::try_join3;
+use futures_util::future::{Either, select, try_join3};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
-    process::Command,
+    process::{Child, Command},
+    time::timeout,
 };
 
 use super::{Answer, AnswerError, ExternalEvent, ExternalHook};
@@ -47,22 +48,35 @@ pub enum ExternalError {
 /// How a program ended.
 pub(super) struct Exit {
     code: Option<i32>,
+    said: Said,
+}
+
+/// What a program wrote, as far as it is kept.
+#[derive(Default)]
+struct Said {
     stdout: Vec<u8>,
     stderr: Vec<u8>,
+    /// The limit of the standard output, where there was more.
+    too_much: Option<usize>,
 }
 
 impl Exit {
     pub(super) fn verdict(&self, event: ExternalEvent) -> Result<Answer, ExternalError> {
-        match self.code {
-            Some(0) => Ok(Answer::parse(event, &self.stdout)?),
-            Some(2) => Ok(Answer::blocked(&self.stderr)),
-            code => Err(ExternalError::Exit { code }),
+        match (self.code, self.said.too_much) {
+            // A no is a no, whatever else was said.
+            (Some(2), _) => Ok(Answer::blocked(&self.said.stderr)),
+            (_, Some(limit)) => Err(ExternalError::OutputTooLarge { limit }),
+            (Some(0), None) => Ok(Answer::parse(event, &self.said.stdout)?),
+            (code, None) => Err(ExternalError::Exit { code }),
         }
     }
 }
 
 /// How much of the standard error is kept; it is a reason for a model to read.
 const KEPT_OF_STDERR: usize = 16 * 1024;
+
+/// How long the rest of a reason is waited for once the program has blocked: something that it started may hold its streams open.
+const REST: Duration = Duration::from_millis(500);
 
 /// Runs the program to its end. Dropping the future kills it.
 pub(super) async fn run(hook: &ExternalHook, input: Vec<u8>) -> Result<Exit, ExternalError> {
@@ -76,39 +90,58 @@ pub(super) async fn run(hook: &ExternalHook, input: Vec<u8>) -> Result<Exit, Ext
         command.current_dir(dir);
     }
     let mut child = command.spawn()?;
-    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let mut said = Said::default();
+    let code = {
+        let mut streams = pin!(talk(&mut child, &input, hook.max_output, &mut said));
+        let mut ended = pin!(child.wait());
+        match select(&mut ended, &mut streams).await {
+            Either::Left((status, _)) => {
+                let code = status?.code();
+                if code == Some(2) {
+                    let _ = timeout(REST, streams).await;
+                } else {
+                    streams.await?;
+                }
+                code
+            }
+            Either::Right((talked, _)) => {
+                let code = ended.await?.code();
+                if code != Some(2) {
+                    talked?;
+                }
+                code
+            }
+        }
+    };
+    Ok(Exit { code, said })
+}
 
-    let write = async {
+/// Writes the program's input and reads all that it says.
+fn talk<'a>(child: &mut Child, input: &'a [u8], limit: usize, said: &'a mut Said) -> impl Future<Output = io::Result<()>> + use<'a> {
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let write = async move {
         let Some(mut stdin) = stdin else { return Ok(()) };
-        match stdin.write_all(&input).await {
+        match stdin.write_all(input).await {
             // A program may decide without reading all of it.
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
             _ => Ok(()),
         }
     };
-    let limit = hook.max_output;
-    let answer = async {
-        let kept = keep(stdout, limit.saturating_add(1)).await?;
-        if kept.len() > limit { Err(ExternalError::OutputTooLarge { limit }) } else { Ok(kept) }
-    };
-    let reason = async {
-        let mut stderr = stderr;
-        let kept = keep(stderr.as_mut(), KEPT_OF_STDERR).await?;
-        // The rest is read too, so that a program that says more than anybody reads can still end.
-        if let Some(mut rest) = stderr {
-            tokio::io::copy(&mut rest, &mut tokio::io::sink()).await?;
+    let Said { stdout: answer, stderr: reason, too_much } = said;
+    let answer = async move {
+        if keep(stdout, limit, answer).await? {
+            *too_much = Some(limit);
         }
-        Ok(kept)
+        Ok(())
     };
-    let ((), stdout, stderr) = try_join3(write, answer, reason).await?;
-    Ok(Exit { code: child.wait().await?.code(), stdout, stderr })
+    let reason = keep(stderr, KEPT_OF_STDERR, reason);
+    async move { try_join3(write, answer, reason).await.map(|_| ()) }
 }
 
-/// The first bytes of what there is to read.
-async fn keep(from: Option<impl AsyncRead + Unpin>, most: usize) -> Result<Vec<u8>, ExternalError> {
-    let mut kept = Vec::new();
-    if let Some(from) = from {
-        from.take(most as u64).read_to_end(&mut kept).await?;
-    }
-    Ok(kept)
+/// Keeps the first bytes of what there is to read, and says whether there were more. Those are read too and thrown away, so that a program
+/// that says more than anybody reads can still end.
+async fn keep(from: Option<impl AsyncRead + Unpin>, most: usize, kept: &mut Vec<u8>) -> io::Result<bool> {
+    let Some(mut from) = from else { return Ok(false) };
+    (&mut from).take(most as u64).read_to_end(kept).await?;
+    Ok(tokio::io::copy(&mut from, &mut tokio::io::sink()).await? > 0)
 }
