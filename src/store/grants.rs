@@ -8,7 +8,7 @@ use std::{
 use futures_util::future::{BoxFuture, ready};
 use serde::{Deserialize, Serialize};
 
-use super::{Owner, ToolIdentity, now};
+use super::{Owner, ToolIdentity, now, size_of_json};
 use crate::{
     error::BoxError,
     layer::permission::{ArgumentRule, Truth},
@@ -99,15 +99,22 @@ pub trait GrantStore: Send + Sync + 'static {
     fn revoke<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<bool, BoxError>>;
 }
 
-/// [Grants](Grant) in memory.
+/// [Grants](Grant) in memory. Those that have ended go when the next one comes.
 pub struct MemoryGrants {
-    grants: Mutex<HashMap<(Owner, ToolIdentity), Vec<Grant>>>,
+    grants: Mutex<All>,
     max: usize,
+    max_bytes: (usize, usize),
 }
+
+/// The grants, each with the bytes that it takes.
+type All = HashMap<(Owner, ToolIdentity), Vec<(Grant, usize)>>;
 
 impl MemoryGrants {
     /// How many grants are kept, unless [`with_max`](Self::with_max) says otherwise.
     pub const MAX: usize = 10_000;
+
+    /// How many bytes one grant may take, and how many all of them, unless [`max_bytes`](Self::max_bytes) says otherwise.
+    pub const MAX_BYTES: (usize, usize) = (64 * 1024, 64 * 1024 * 1024);
 
     /// An empty store.
     #[must_use]
@@ -118,11 +125,18 @@ impl MemoryGrants {
     /// An empty store that keeps at most so many grants. A full one takes no more until some end.
     #[must_use]
     pub fn with_max(max: usize) -> Self {
-        Self { grants: Mutex::default(), max }
+        Self { grants: Mutex::default(), max, max_bytes: Self::MAX_BYTES }
+    }
+
+    /// Keeps no grant that takes more than `one` bytes as JSON, and of all together no more than `all`.
+    #[must_use]
+    pub const fn max_bytes(mut self, one: usize, all: usize) -> Self {
+        self.max_bytes = (one, all);
+        self
     }
 
     /// A poisoned lock is taken all the same: nothing that runs under it can leave the grants half done.
-    fn lock(&self) -> MutexGuard<'_, HashMap<(Owner, ToolIdentity), Vec<Grant>>> {
+    fn lock(&self) -> MutexGuard<'_, All> {
         self.grants.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -135,21 +149,25 @@ impl Default for MemoryGrants {
 
 impl GrantStore for MemoryGrants {
     fn add(&self, grant: Grant) -> BoxFuture<'_, Result<(), BoxError>> {
-        let mut grants = self.lock();
-        if grants.values().map(Vec::len).sum::<usize>() >= self.max {
-            let now = now();
-            grants.retain(|_, of_tool| {
-                of_tool.retain(|grant| grant.expires > now);
-                !of_tool.is_empty()
-            });
+        let (now, bytes, (one, most)) = (now(), size_of_json(&grant), self.max_bytes);
+        if bytes > one {
+            return Box::pin(ready(Err(format!("a grant takes more than {one} bytes, and is not kept").into())));
         }
-        if grants.values().map(Vec::len).sum::<usize>() >= self.max {
-            return Box::pin(ready(Err(format!("there are {} grants already, and no more are kept", self.max).into())));
+        let mut grants = self.lock();
+        let (mut count, mut total) = (0, 0);
+        grants.retain(|_, of_tool| {
+            of_tool.retain(|(grant, _)| grant.expires > now);
+            count += of_tool.len();
+            total += of_tool.iter().map(|(_, bytes)| bytes).sum::<usize>();
+            !of_tool.is_empty()
+        });
+        if count >= self.max || bytes > most.saturating_sub(total) {
+            return Box::pin(ready(Err(format!("there are {count} grants already, and no more are kept").into())));
         }
         let of_tool = grants.entry((grant.owner.clone(), grant.tool.clone())).or_default();
         // The same decision again is a longer or shorter one, and not a second one.
-        of_tool.retain(|old| old.id != grant.id && old.scope != grant.scope);
-        of_tool.push(grant);
+        of_tool.retain(|(old, _)| old.id != grant.id && old.scope != grant.scope);
+        of_tool.push((grant, bytes));
         Box::pin(ready(Ok(())))
     }
 
@@ -157,14 +175,14 @@ impl GrantStore for MemoryGrants {
         let now = now();
         let grants = self.lock();
         let of_tool = grants.get(&(owner.clone(), tool.clone())).into_iter().flatten();
-        let found = of_tool.filter(|grant| grant.expires > now).cloned().collect();
+        let found = of_tool.map(|(grant, _)| grant).filter(|grant| grant.expires > now).cloned().collect();
         Box::pin(ready(Ok(found)))
     }
 
     fn list<'a>(&'a self, owner: Option<&'a Owner>) -> BoxFuture<'a, Result<Vec<Grant>, BoxError>> {
         let now = now();
         let grants = self.lock();
-        let all = grants.values().flatten();
+        let all = grants.values().flatten().map(|(grant, _)| grant);
         let mut found: Vec<Grant> =
             all.filter(|grant| grant.expires > now && owner.is_none_or(|owner| *owner == grant.owner)).cloned().collect();
         found.sort_by(|a, b| (&a.owner, &a.tool, &a.id).cmp(&(&b.owner, &b.tool, &b.id)));
@@ -174,7 +192,7 @@ impl GrantStore for MemoryGrants {
     fn revoke<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<bool, BoxError>> {
         let mut found = false;
         self.lock().retain(|_, of_tool| {
-            of_tool.retain(|grant| {
+            of_tool.retain(|(grant, _)| {
                 grant.id != id || {
                     found = true;
                     false
@@ -188,6 +206,6 @@ impl GrantStore for MemoryGrants {
 
 impl fmt::Debug for MemoryGrants {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryGrants").field("max", &self.max).finish_non_exhaustive()
+        f.debug_struct("MemoryGrants").field("max", &self.max).field("max_bytes", &self.max_bytes).finish_non_exhaustive()
     }
 }

@@ -13,10 +13,12 @@ mod pending;
 mod session;
 
 use std::{
+    io,
     sync::LazyLock,
     time::{Duration, SystemTime},
 };
 
+use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::error::BoxError;
@@ -43,6 +45,25 @@ pub fn now() -> SystemTime {
 pub(crate) fn after(wait: Duration) -> SystemTime {
     const LONG: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
     now() + wait.min(LONG)
+}
+
+/// How many bytes something takes as JSON; more than there are for what cannot be written.
+fn size_of_json(value: &impl Serialize) -> usize {
+    struct Count(usize);
+
+    impl io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    let mut count = Count(0);
+    serde_json::to_writer(&mut count, value).map_or(usize::MAX, |()| count.0)
 }
 
 /// An id that cannot be guessed: 256 bits of the system's randomness, in hexadecimal.

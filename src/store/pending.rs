@@ -8,7 +8,7 @@ use std::{
 use futures_util::future::{BoxFuture, ready};
 use serde::{Deserialize, Serialize};
 
-use super::{Owner, ToolIdentity, now};
+use super::{Owner, ToolIdentity, now, size_of_json};
 use crate::{
     error::BoxError,
     layer::permission::Approval,
@@ -102,16 +102,25 @@ pub trait PendingStore: Send + Sync + 'static {
     fn list(&self) -> BoxFuture<'_, Result<Vec<PendingApproval>, BoxError>>;
 }
 
-/// [Pending approvals](PendingApproval) in memory.
+/// [Pending approvals](PendingApproval) in memory. Those that are over go when the next one comes.
 pub struct MemoryPending {
-    pending: Mutex<HashMap<String, PendingApproval>>,
+    pending: Mutex<HashMap<String, Kept>>,
     max: usize,
     max_per_owner: usize,
+    max_bytes: (usize, usize),
+}
+
+struct Kept {
+    pending: PendingApproval,
+    bytes: usize,
 }
 
 impl MemoryPending {
     /// How many questions are kept, and how many of one owner.
     pub const MAX: (usize, usize) = (10_000, 100);
+
+    /// How many bytes one question may take, with its answer, and how many all of them, unless [`max_bytes`](Self::max_bytes) says otherwise.
+    pub const MAX_BYTES: (usize, usize) = (256 * 1024, 64 * 1024 * 1024);
 
     /// An empty store.
     #[must_use]
@@ -123,11 +132,44 @@ impl MemoryPending {
     /// others' takes no more until some are over.
     #[must_use]
     pub fn with_max(max: usize, max_per_owner: usize) -> Self {
-        Self { pending: Mutex::default(), max, max_per_owner: max_per_owner.max(1) }
+        Self { pending: Mutex::default(), max, max_per_owner: max_per_owner.max(1), max_bytes: Self::MAX_BYTES }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, PendingApproval>> {
+    /// Keeps no question that takes more than `one` bytes as JSON, and of all together no more than `all`.
+    #[must_use]
+    pub const fn max_bytes(mut self, one: usize, all: usize) -> Self {
+        self.max_bytes = (one, all);
+        self
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Kept>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, pending: PendingApproval) -> Result<(), BoxError> {
+        let (now, bytes, (one, most)) = (now(), size_of_json(&pending), self.max_bytes);
+        if bytes > one {
+            return Err(format!("a question takes more than {one} bytes, and is not kept").into());
+        }
+        let mut all = self.lock();
+        all.retain(|id, kept| kept.pending.expires > now && *id != pending.id);
+        let mut total: usize = all.values().map(|kept| kept.bytes).sum();
+        let own = all.values().filter(|kept| kept.pending.owner == pending.owner);
+        let mut own: Vec<_> = own.map(|kept| (kept.pending.expires, kept.pending.id.clone(), kept.bytes)).collect();
+        own.sort();
+        let others: usize = total - own.iter().map(|(.., bytes)| bytes).sum::<usize>();
+        let (mut kept, mut oldest) = (own.len(), own.into_iter());
+        if all.len() - kept >= self.max || others.saturating_add(bytes) > most {
+            return Err(format!("{} calls wait for an approval already, and no more are kept", all.len()).into());
+        }
+        while (kept >= self.max_per_owner || all.len() >= self.max || total.saturating_add(bytes) > most)
+            && let Some((_, id, bytes)) = oldest.next()
+        {
+            all.remove(&id);
+            (kept, total) = (kept - 1, total - bytes);
+        }
+        all.insert(pending.id.clone(), Kept { pending, bytes });
+        Ok(())
     }
 }
 
@@ -139,48 +181,46 @@ impl Default for MemoryPending {
 
 impl PendingStore for MemoryPending {
     fn put(&self, pending: PendingApproval) -> BoxFuture<'_, Result<(), BoxError>> {
-        let now = now();
-        let mut all = self.lock();
-        let own: Vec<(SystemTime, String)> =
-            all.values().filter(|old| old.owner == pending.owner).map(|old| (old.expires, old.id.clone())).collect();
-        if own.len() >= self.max_per_owner
-            && let Some((_, oldest)) = own.iter().min()
-        {
-            all.remove(oldest);
-        }
-        if all.len() >= self.max {
-            all.retain(|_, old| old.expires > now);
-        }
-        if all.len() >= self.max {
-            return Box::pin(ready(Err(format!("{} calls wait for an approval already, and no more are kept", self.max).into())));
-        }
-        all.insert(pending.id.clone(), pending);
-        Box::pin(ready(Ok(())))
+        Box::pin(ready(self.add(pending)))
     }
 
     fn get<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<PendingApproval>, BoxError>> {
         let now = now();
-        let found = self.lock().get(id).filter(|pending| pending.expires > now).cloned();
+        let found = self.lock().get(id).map(|kept| &kept.pending).filter(|pending| pending.expires > now).cloned();
         Box::pin(ready(Ok(found)))
     }
 
     fn take<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<PendingApproval>, BoxError>> {
         let now = now();
-        let taken = self.lock().remove(id).filter(|pending| pending.expires > now);
+        let taken = self.lock().remove(id).map(|kept| kept.pending).filter(|pending| pending.expires > now);
         Box::pin(ready(Ok(taken)))
     }
 
     fn answer<'a>(&'a self, id: &'a str, answer: Approval) -> BoxFuture<'a, Result<bool, BoxError>> {
         let now = now();
+        let (bytes, (one, most)) = (size_of_json(&answer), self.max_bytes);
         let mut all = self.lock();
-        let open = all.get_mut(id).filter(|pending| pending.expires > now && pending.answer.is_none());
-        let found = open.map(|pending| pending.answer = Some(answer)).is_some();
-        Box::pin(ready(Ok(found)))
+        let total: usize = all.values().map(|kept| kept.bytes).sum();
+        let Some(kept) = all.get_mut(id).filter(|kept| kept.pending.expires > now && kept.pending.answer.is_none()) else {
+            return Box::pin(ready(Ok(false)));
+        };
+        if bytes > one.saturating_sub(kept.bytes) || bytes > most.saturating_sub(total) {
+            return Box::pin(ready(Err("the answer takes more bytes than are kept of a question".into())));
+        }
+        kept.bytes += bytes;
+        kept.pending.answer = Some(answer);
+        Box::pin(ready(Ok(true)))
     }
 
     fn list(&self) -> BoxFuture<'_, Result<Vec<PendingApproval>, BoxError>> {
         let now = now();
-        let mut all: Vec<_> = self.lock().values().filter(|pending| pending.expires > now && pending.answer.is_none()).cloned().collect();
+        let mut all: Vec<_> = self
+            .lock()
+            .values()
+            .map(|kept| &kept.pending)
+            .filter(|pending| pending.expires > now && pending.answer.is_none())
+            .cloned()
+            .collect();
         all.sort_by_key(|pending| pending.expires);
         Box::pin(ready(Ok(all)))
     }
@@ -188,6 +228,10 @@ impl PendingStore for MemoryPending {
 
 impl fmt::Debug for MemoryPending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryPending").field("max", &self.max).field("max_per_owner", &self.max_per_owner).finish_non_exhaustive()
+        f.debug_struct("MemoryPending")
+            .field("max", &self.max)
+            .field("max_per_owner", &self.max_per_owner)
+            .field("max_bytes", &self.max_bytes)
+            .finish_non_exhaustive()
     }
 }
