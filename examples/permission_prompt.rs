@@ -81,7 +81,7 @@ async fn scripted(tools: Router) -> Result<Vec<Outcome>, BoxError> {
             let question = terminal.ask(request);
             // A moment later, as a person would.
             let typing = async {
-                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                tokio::time::sleep(std::time::Duration::from_millis(300)).await;
                 let _ = typed.send(answer);
             };
             tokio::join!(question, typing).0

@@ -98,6 +98,8 @@ const PAIRS: &[Pair] = &[
         // Visibility judges the name alone, and the router runs no other tool than the one that it judged.
         outer: |note| note.has(Duty::Decides),
         inner: |note| note.has(Duty::Rewrites),
+        // Hooks stand outside what pins, since they rewrite too.
+        both: |outer, inner| !(outer.has(Duty::RewritesArguments) && inner.has(Duty::Pins)),
         why: "the call is changed after it was judged, so what runs is not what was allowed.",
         help: "Put what changes calls outside what judges them.",
         ..Pair::NONE
@@ -122,6 +124,18 @@ const PAIRS: &[Pair] = &[
         ..Pair::NONE
     },
     Pair {
+        rule: "rewrite-after-pin",
+        severity: Severity::Error,
+        outer: |note| note.has(Duty::Pins),
+        // Repair puts right what is there, and what is pinned is.
+        inner: |note| {
+            (note.has(Duty::Rewrites) || note.has(Duty::RewritesArguments)) && !note.has(Duty::Pins) && !note.has(Duty::Validates)
+        },
+        why: "an argument that the caller may not choose can be changed after it was set.",
+        help: "Put what changes arguments outside what pins them.",
+        ..Pair::NONE
+    },
+    Pair {
         rule: "decision-before-visibility",
         severity: Severity::Error,
         outer: |note| note.has(Duty::Decides) && !note.is_foreign(),
@@ -135,6 +149,8 @@ const PAIRS: &[Pair] = &[
         outer: |note| note.has(Duty::Asks),
         inner: |note| note.has(Duty::Validates),
         unless_between: |note| note.has(Duty::Rewrites),
+        // The inner one is for what an approver edits.
+        unless_outside: |note| note.has(Duty::Validates),
         why: "a person is asked about calls that cannot run.",
         help: "Put validation outside what asks.",
         ..Pair::NONE

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use smol_str::SmolStr;
 use tokio::time::Instant;
 
-use super::{CallId, Cancellation, Principal, Progress, RawObject, TraceContext, moment::Moment};
+use super::{CallId, Cancellation, Principal, Progress, RawObject, TraceContext, moment::Moment, owned::Owners};
 
 /// What every operation carries besides what it asks for: who asks, from where, until when, and what layers hand inward.
 ///
@@ -44,6 +44,7 @@ struct Rare {
     resume: Option<Arc<Resume>>,
     reentry: Option<Arc<dyn Any + Send + Sync>>,
     extensions: Extensions,
+    owners: Owners,
 }
 
 /// Who came up with the operation.
@@ -285,6 +286,14 @@ impl Context {
         &mut self.rare_mut().extensions
     }
 
+    pub(super) fn owners(&self) -> &Owners {
+        &self.rare().owners
+    }
+
+    pub(super) fn owners_mut(&mut self) -> &mut Owners {
+        &mut self.rare_mut().owners
+    }
+
     /// The way back into the stack that the operation came through.
     pub(crate) fn reentry<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         Arc::downcast(Arc::clone(self.rare().reentry.as_ref()?)).ok()
@@ -315,6 +324,7 @@ impl Context {
                 resume: None,
                 reentry: rare.reentry.clone(),
                 extensions: Extensions::new(),
+                owners: Owners::new(),
             })),
         }
     }

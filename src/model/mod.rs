@@ -19,6 +19,7 @@ mod list;
 mod moment;
 mod name;
 mod outcome;
+pub(crate) mod owned;
 pub(crate) mod permit;
 mod principal;
 mod progress;

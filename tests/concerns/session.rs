@@ -341,6 +341,83 @@ async fn pinned_parameters_are_in_no_list_and_every_one_of_them_is_overwritten()
 }
 
 #[tokio::test]
+async fn a_pinned_parameter_is_found_wherever_a_schema_says_that_there_is_one() {
+    let own = json!({ "properties": { "session_id": { "type": "string" }, "n": {} }, "required": ["session_id", "n"] });
+    for (schema, listed) in [
+        (
+            json!({ "type": "object", "$ref": "#/$defs/Args", "$defs": { "Args": own } }),
+            json!({ "type": "object", "allOf": [{ "properties": { "n": {} }, "required": ["n"] }] }),
+        ),
+        (
+            json!({ "type": "object", "anyOf": [{ "$ref": "#/definitions/a~1b" }, { "title": "other" }], "definitions": { "a/b": own } }),
+            json!({ "type": "object", "anyOf": [{ "properties": { "n": {} }, "required": ["n"] }, { "title": "other" }] }),
+        ),
+        (
+            // One definition refers to the other, and both are gone but for what is still referred to.
+            json!({
+                "type": "object", "allOf": [{ "$ref": "#/$defs/Outer" }],
+                "$defs": {
+                    "Outer": { "oneOf": [{ "$ref": "#/$defs/Args" }], "properties": { "at": { "$ref": "#/$defs/At" } } },
+                    "Args": own, "At": { "properties": { "session_id": { "const": "somebody's" } } },
+                },
+            }),
+            json!({
+                "type": "object",
+                "allOf": [{
+                    "oneOf": [{ "properties": { "n": {} }, "required": ["n"] }], "properties": { "at": { "$ref": "#/$defs/At" } },
+                }],
+                "$defs": { "At": { "properties": { "session_id": { "const": "somebody's" } } } },
+            }),
+        ),
+        (
+            json!({
+                "type": "object", "properties": { "n": {} },
+                "dependentRequired": { "n": ["session_id", "m"], "session_id": ["n"] },
+                "dependentSchemas": { "n": { "required": ["session_id"] }, "session_id": {} },
+                "patternProperties": { "^session_id$": {}, "^x_": {} },
+            }),
+            json!({
+                "type": "object", "properties": { "n": {} },
+                "dependentRequired": { "n": ["m"] },
+                "dependentSchemas": { "n": { "required": [] } },
+                "patternProperties": { "^x_": {} },
+            }),
+        ),
+    ] {
+        let probe = Probe::new();
+        let stack = ServiceBuilder::new()
+            .layer(PinLayer::session("session_id"))
+            .service(Router::new().tool(probe.tool("probe").input_schema(&schema)));
+        let list = stack.list_tools().await;
+        let shown: serde_json::Value = serde_json::from_str(list.get("probe").unwrap().input_schema().get()).unwrap();
+        assert_eq!(shown, listed, "{schema}");
+        let call = ToolCall::new("probe", json!({})).with_context(Context::new().with_session("s1"));
+        assert!(stack.run_call(call).await.is_completed());
+        assert_eq!(probe.arguments(), [r#"{"session_id":"s1"}"#], "{schema}");
+    }
+}
+
+#[tokio::test]
+async fn a_schema_that_refers_to_itself_or_to_nothing_is_listed_in_bounded_time() {
+    let around = |name: &str| json!({ "$ref": format!("#/$defs/{name}") });
+    let schema = json!({
+        "type": "object", "allOf": [around("A"), around("B"), around("none"), { "$ref": "https://elsewhere/schema" }, { "$ref": 7 }],
+        "$defs": {
+            "A": { "anyOf": [around("A"), around("B"), around("A")], "properties": { "session_id": {} } },
+            "B": { "anyOf": [around("A"), around("B"), around("B")], "properties": { "session_id": {} } },
+        },
+    });
+    let probe = Probe::new();
+    let stack =
+        ServiceBuilder::new().layer(PinLayer::session("session_id")).service(Router::new().tool(probe.tool("probe").input_schema(&schema)));
+    let list = stack.list_tools().await;
+    assert!(list.get("probe").unwrap().input_schema().get().len() < 4 * 1024 * 1024);
+    let call = ToolCall::new("probe", json!({})).with_context(Context::new().with_session("s1"));
+    assert!(stack.run_call(call).await.is_completed());
+    assert_eq!(probe.arguments(), [r#"{"session_id":"s1"}"#]);
+}
+
+#[tokio::test]
 async fn a_pinned_call_without_a_session_or_with_unreadable_arguments_does_not_run() {
     let probe = Probe::new();
     let stack = ServiceBuilder::new()

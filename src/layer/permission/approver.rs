@@ -37,7 +37,8 @@ where
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ApprovalRequest {
-    /// The call. A model may have written its arguments: show them without giving a terminal or a page anything to act on.
+    /// The call. A model may have written its arguments: show all of them, without giving a terminal or a page anything to act on, and
+    /// answer [`TooLong`](ApproverError::TooLong) rather than ask about what is not shown.
     pub call: ToolCall,
     /// The tool.
     pub tool: Arc<ToolEntry>,
@@ -60,6 +61,17 @@ pub enum ApproverError {
     /// Somebody was asked and did not answer in time.
     #[error("nobody answered in time")]
     TimedOut,
+    /// The arguments are longer than what a person is shown. A question that is cut is not asked: nobody could say what the answer is
+    /// to.
+    #[error("the arguments take more than the {most} characters that a person is shown")]
+    #[non_exhaustive]
+    TooLong {
+        /// How many characters are shown.
+        most: usize,
+    },
+    /// The arguments are no JSON that a person could be shown.
+    #[error("the arguments are no JSON that a person could be shown")]
+    Unreadable,
     /// Asking failed.
     #[error("asking failed")]
     Failed(#[source] BoxError),
@@ -107,7 +119,9 @@ pub enum Decision {
     Deny,
     /// This call does not run, and neither do others like it.
     DenyAll(Remember),
-    /// The call runs with these arguments. The rules judge them again.
+    /// The call runs with these arguments. The rules judge them again. They may not change an argument that a
+    /// [`PinLayer`](crate::layer::PinLayer) or a [`SessionLayer`](crate::layer::SessionLayer) further out has settled, and are checked
+    /// against the tool's schema only by a [`ValidateLayer`](crate::layer::ValidateLayer) further in.
     Edit(Arguments),
     /// The tool does not run; this is the answer in its place.
     Answer(Box<ToolResponse>),
@@ -166,7 +180,7 @@ impl Approval {
         Self::of(Decision::DenyAll(Remember { scope, seconds: time.as_secs() }))
     }
 
-    /// The call runs with these arguments, if the rules do not deny them.
+    /// The call runs with these arguments, if the rules do not deny them; see [`Decision::Edit`].
     #[must_use]
     pub fn edited(arguments: impl Into<Arguments>) -> Self {
         Self::of(Decision::Edit(arguments.into()))

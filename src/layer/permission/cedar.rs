@@ -20,8 +20,10 @@ use crate::{
 
 /// Policies in [Cedar](https://docs.cedarpolicy.com), as a [`PolicyEngine`].
 ///
-/// A call is the request `User::"subject"`, `Action::"call"`, `Tool::"name"`. The user has the attributes `scopes` (a set) and, where they
-/// are known, `issuer` and `acr`; nobody is `User::""`. The tool has `source` (a text), `tags` (a set), and `readOnly`, `destructive`,
+/// A call is the request `User::"…"`, `Action::"call"`, `Tool::"name"`. A user with an issuer is `User::"issuer#subject"`, such as
+/// `User::"https://id.example#ada"`, since two issuers may have a subject of the same name; one without is `User::"subject"`, and nobody
+/// is `User::""`. Entities have to name users in the same way. [`users_by_subject`](Self::users_by_subject) leaves the issuer out. The
+/// user has the attributes `subject`, `scopes` (a set) and, where they are known, `issuer` and `acr`. The tool has `source` (a text), `tags` (a set), and `readOnly`, `destructive`,
 /// `idempotent` and `openWorld` as far as its source is [believed](crate::tool::ToolEntry::believed). The context has `arguments`: texts,
 /// truths, sets, records, and numbers that are 64-bit integers, as they are; any other number is its JSON text, and a `null` is not there.
 ///
@@ -54,6 +56,7 @@ use crate::{
 /// # Failing
 ///
 /// Cedar leaves out a policy that cannot be evaluated, a forbidding one too. Here such a call is refused, as one that could not be judged.
+/// So is one by a principal whose user could be taken for another's: with a `#` in the issuer, or in the subject where there is no issuer.
 ///
 /// # Cost
 ///
@@ -72,6 +75,8 @@ struct Names {
     user: EntityTypeName,
     tool: EntityTypeName,
     action: EntityUid,
+    /// Whether users are named by their subject alone.
+    by_subject: bool,
 }
 
 /// Why there is no engine.
@@ -107,6 +112,7 @@ impl CedarEngine {
                 user: name("User")?,
                 tool: name("Tool")?,
                 action: EntityUid::from_type_name_and_id(name("Action")?, EntityId::new("call")),
+                by_subject: false,
             },
         })
     }
@@ -137,8 +143,16 @@ impl CedarEngine {
         Ok(self)
     }
 
+    /// Names users by their subject alone, whoever vouches for them: `User::"ada"` is each issuer's Ada. For applications that trust one
+    /// issuer, or whose subjects are unique among all of them.
+    #[must_use]
+    pub const fn users_by_subject(mut self) -> Self {
+        self.names.by_subject = true;
+        self
+    }
+
     fn opinion(&self, call: &ToolCall, tool: &ToolEntry) -> Result<Opinion, BoxError> {
-        let user = self.names.user(call.context.principal());
+        let user = self.names.user(call.context.principal())?;
         let (resource, entities) = (self.names.tool(&tool.spec().name), [self.user(&user, call.context.principal())?, self.tool(tool)?]);
         let arguments = expression(call.arguments.value()?, Self::MAX_DEPTH)?;
         let arguments = arguments.map_or_else(|| RestrictedExpression::new_record([]), Ok)?;
@@ -164,7 +178,10 @@ impl CedarEngine {
     }
 
     fn user(&self, uid: &EntityUid, principal: &Principal) -> Result<Entity, BoxError> {
-        let mut attributes = HashMap::from([("scopes".to_owned(), texts(&principal.scopes))]);
+        let mut attributes = HashMap::from([
+            ("scopes".to_owned(), texts(&principal.scopes)),
+            ("subject".to_owned(), RestrictedExpression::new_string(principal.subject.clone())),
+        ]);
         for (name, known) in [("issuer", &principal.issuer), ("acr", &principal.acr)] {
             attributes.extend(known.clone().map(|text| (name.to_owned(), RestrictedExpression::new_string(text))));
         }
@@ -195,8 +212,18 @@ impl CedarEngine {
 }
 
 impl Names {
-    fn user(&self, principal: &Principal) -> EntityUid {
-        EntityUid::from_type_name_and_id(self.user.clone(), EntityId::new(&principal.subject))
+    fn user(&self, principal: &Principal) -> Result<EntityUid, BoxError> {
+        let id = match &principal.issuer {
+            _ if self.by_subject => EntityId::new(&principal.subject),
+            // The first `#` is where the subject begins.
+            Some(issuer) if issuer.contains('#') => return Err("the issuer of the principal has a `#`".into()),
+            Some(issuer) => EntityId::new(format!("{issuer}#{}", principal.subject)),
+            None if principal.subject.contains('#') => {
+                return Err("the subject of the principal has a `#` and no issuer, and could be taken for another's".into());
+            }
+            None => EntityId::new(&principal.subject),
+        };
+        Ok(EntityUid::from_type_name_and_id(self.user.clone(), id))
     }
 
     fn tool(&self, name: &str) -> EntityUid {

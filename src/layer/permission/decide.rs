@@ -16,7 +16,7 @@ use super::{
 use crate::{
     error::{Refusal, RefusalKind},
     layer::Step,
-    model::{ToolCall, ToolResponse},
+    model::{Arguments, ToolCall, ToolResponse},
     store::{Grant, GrantEffect, GrantScope, Owner, ToolIdentity, after, unguessable},
     tool::ToolEntry,
 };
@@ -85,7 +85,7 @@ impl Permission {
             Answer::Given(approval) => {
                 let edits = matches!(approval.decision, Decision::Edit(_));
                 if let Decision::Edit(arguments) = &approval.decision {
-                    call.arguments = arguments.clone();
+                    self.edit(call, arguments, &tool)?;
                 }
                 let runs = matches!(approval.decision, Decision::AllowOnce | Decision::Allow(_) | Decision::Edit(_));
                 if runs && (swapped || edits) {
@@ -131,6 +131,15 @@ impl Permission {
     async fn still_allowed(&self, judge: &Judge, call: &ToolCall, tool: &ToolEntry) -> Decides<()> {
         let ruling = self.rule(judge, call, tool).await?;
         if ruling.effect == Effect::Deny { Err(self.denied(judge, &ruling, call, tool)) } else { Ok(()) }
+    }
+
+    /// Puts an approver's arguments in their place, unless they change what is not the approver's either.
+    fn edit(&self, call: &mut ToolCall, arguments: &Arguments, tool: &ToolEntry) -> Decides<()> {
+        let was = call.clone();
+        call.arguments = arguments.clone();
+        let Some(name) = was.owned_change(call) else { return Ok(()) };
+        self.report(call, tool, Effect::Deny, DecidedBy::Failure);
+        Err(refusals::not_to_be_edited(call.name(), &name))
     }
 
     /// Finds an answer: one that the call brings back, one that was remembered, or a new one.

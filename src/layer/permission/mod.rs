@@ -69,7 +69,8 @@
 //!
 //! An [`Approver`] is asked while the call waits: a closure, a [`channel`](channel()), a [terminal](TerminalApprover). [`Reentry`] answers the
 //! call with a question instead, and runs it when the caller comes back with the answer. An [`Approval`] allows or denies once or
-//! for a time, gives other arguments, which the rules judge again, or answers in the tool's place. What is to be remembered is a
+//! for a time, gives other arguments, which the rules judge again, or answers in the tool's place. Other arguments that change a pinned
+//! one or a session handle are refused. What is to be remembered is a
 //! [`Grant`](crate::store::Grant), of one principal, for one tool as it is defined now; it is looked for only where a rule asks, and does
 //! nothing against one that denies.
 //!
@@ -77,14 +78,15 @@
 //!
 //! Inside whatever changes a call, so that what is judged is what runs, and inside whatever checks arguments, so that nobody is asked about
 //! a call that cannot run. Outside limits, timeouts and retries: a person who thinks holds no place, is not the tool's time, and is asked
-//! once. Two of these layers are no conflict; both have to allow. A retry within repeats the call that was allowed, with its permit.
+//! once. Where approvers edit, a second [`ValidateLayer`](super::ValidateLayer) stands inside: nothing further out sees the edited
+//! arguments. Two of these layers are no conflict; both have to allow. A retry within repeats the call that was allowed, with its permit.
 //!
 //! # Refusals
 //!
 //! | kind | when |
 //! |---|---|
-//! | [`Denied`](crate::RefusalKind::Denied) | a rule, the engine or a person says no; an approval that was brought back is none; from the router, the call was changed after it was allowed |
-//! | [`ApprovalNeeded`](crate::RefusalKind::ApprovalNeeded) | nobody is there to be asked (at once), the question was put aside, or its answer cannot be read |
+//! | [`Denied`](crate::RefusalKind::Denied) | a rule, the engine or a person says no; an approval that was brought back is none; from the router, the call was changed after it was allowed; other arguments change a pinned one or a session handle |
+//! | [`ApprovalNeeded`](crate::RefusalKind::ApprovalNeeded) | nobody is there to be asked (at once), the arguments are longer than what a person is shown, the question was put aside, or its answer cannot be read |
 //! | [`Timeout`](crate::RefusalKind::Timeout) | nobody answered in time, or the deadline passed before a store or the engine did |
 //! | [`Internal`](crate::RefusalKind::Internal) | asking failed, or the engine or a store |
 //! | [`Cancelled`](crate::RefusalKind::Cancelled) | the call was cancelled while somebody was asked |

@@ -15,7 +15,8 @@ use crate::{
 /// What was asked is kept in a [`PendingStore`] under an id that cannot be guessed, and only what stands there counts: the same tool, as
 /// it is defined now, the same arguments and the same principal, in time, and once. The new call may have another id, as MCP wants it.
 ///
-/// The question is an `elicitation/create` request. Its answer is read strictly: `"false"` is no `false`, and an answer that cannot be
+/// The question shows all of the arguments, as their canonical JSON, with codes for what could not be seen. It is an
+/// `elicitation/create` request. Its answer is read strictly: `"false"` is no `false`, and an answer that cannot be
 /// read is no answer.
 #[derive(Clone)]
 pub struct Reentry {
@@ -24,6 +25,7 @@ pub struct Reentry {
     valid: Duration,
     remember: Duration,
     apart: bool,
+    shown: usize,
 }
 
 /// What came of a call that brings something back.
@@ -53,7 +55,7 @@ impl Reentry {
     #[must_use]
     pub fn with_store(store: impl PendingStore) -> Self {
         let store = Arc::new(store);
-        Self { store, name: "permission".to_owned(), valid: Self::VALID, remember: Self::REMEMBERED, apart: false }
+        Self { store, name: "permission".to_owned(), valid: Self::VALID, remember: Self::REMEMBERED, apart: false, shown: show::SHOWN }
     }
 
     /// Sets a name, by which the layer knows its own questions. Two layers of one stack that both ask so need two names.
@@ -74,6 +76,14 @@ impl Reentry {
     #[must_use]
     pub const fn remember_for(mut self, time: Duration) -> Self {
         self.remember = time;
+        self
+    }
+
+    /// Asks about calls whose arguments take at most so many characters; 10,000, if not set. Those of others are not shown in part: the
+    /// call is refused.
+    #[must_use]
+    pub const fn show_at_most(mut self, characters: usize) -> Self {
+        self.shown = characters;
         self
     }
 
@@ -99,15 +109,9 @@ impl Reentry {
         let call = &request.call;
         let name = call.name();
         // Nobody is asked about what cannot be shown, nor compared with what comes back.
-        let Ok(_) = call.arguments.canonical() else {
-            return Err(refusals::unreadable_answer(name, "its arguments are no JSON that a person could be shown"));
-        };
+        let arguments = show::arguments(&call.arguments, self.shown).map_err(|error| refusals::undecided(name, error, Duration::ZERO))?;
         let id = unguessable().map_err(|error| refusals::broken(name, "asking for approval failed", error))?;
-        let message = format!(
-            "Run `{name}` with {}? Asked because {}.",
-            show::arguments(&call.arguments),
-            show::text(&request.explanation.why(), 400)
-        );
+        let message = format!("Run `{name}` with {arguments}? Asked because {}.", show::text(&request.explanation.why(), 400));
         let (owner, tool) = (Owner::of(&call.context), ToolIdentity::of(&request.tool));
         let pending = PendingApproval::new(id, self.name.clone(), owner, tool, call.arguments.clone(), message, after(self.valid))
             .with_resume(call.context.resume());

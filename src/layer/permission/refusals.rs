@@ -56,6 +56,16 @@ pub(super) fn undecided(tool: &ToolName, error: ApproverError, waited: Duration)
             RefusalKind::ApprovalNeeded,
             format!("'{tool}' was not run: it needs a person's approval, and the question was put aside without an answer."),
         ),
+        ApproverError::TooLong { most } => refusal(
+            RefusalKind::ApprovalNeeded,
+            format!(
+                "'{tool}' was not run: it needs a person's approval, and its arguments take more than the {most} characters that a person is shown."
+            ),
+        ),
+        ApproverError::Unreadable => refusal(
+            RefusalKind::ApprovalNeeded,
+            format!("'{tool}' was not run: it needs a person's approval, and its arguments are no JSON that a person could be shown."),
+        ),
         ApproverError::TimedOut => refusal(
             RefusalKind::Timeout,
             format!("'{tool}' was not run: nobody answered within {} s whether it may.", waited.as_secs_f64()),
@@ -80,6 +90,16 @@ pub(super) fn not_approved(tool: &ToolName) -> Refusal {
     refusal(
         RefusalKind::Denied,
         format!("'{tool}' was not run: the approval that was brought back was never asked for, is for another call, was used, or is over."),
+    )
+}
+
+/// An answer gives the call other arguments, one of which a layer further out has settled.
+pub(super) fn not_to_be_edited(tool: &ToolName, argument: &str) -> Refusal {
+    refusal(
+        RefusalKind::Denied,
+        format!(
+            "'{tool}' was not run: the answer to the question of approval changes '{argument}', which was settled before it was asked."
+        ),
     )
 }
 

@@ -5,7 +5,7 @@ use smol_str::SmolStr;
 
 use crate::{
     error::{MissingParameter, Refusal, RefusalKind},
-    model::ToolCall,
+    model::{ToolCall, owned::same_argument},
 };
 
 /// Where a call names a session.
@@ -30,6 +30,14 @@ impl Handle {
 
     pub(super) fn closure(name: &str, required: bool, find: impl Fn(&ToolCall) -> Option<String> + Send + Sync + 'static) -> Self {
         Self { name: SmolStr::new(name), required, from: From::Closure(Arc::new(find)) }
+    }
+
+    /// Whether both calls name the same by it.
+    pub(super) fn is_same(&self, was: &ToolCall, is: &ToolCall) -> bool {
+        match &self.from {
+            From::Argument => same_argument(&was.arguments, &is.arguments, &self.name),
+            From::Closure(find) => find(was) == find(is),
+        }
     }
 
     /// The id that the call names; `None` if it names none and need not. An empty text names none.

@@ -43,7 +43,8 @@
 //! # Order
 //!
 //! Inside what finds out who asks, and inside [`PinLayer`] and whatever else sets the handle; outside permission, so that nobody is
-//! asked about a session that is not there. That a session is open can only be required here, where it is looked up.
+//! asked about a session that is not there, and inside whatever else changes arguments. An approver's edit of a handle is refused by
+//! the [permission layer](super::permission). That a session is open can only be required here, where it is looked up.
 //!
 //! # Refusals
 //!
@@ -61,6 +62,7 @@
 //! A session is let go when the call is over or dropped, and everybody who took a [`HeldSessions`] or a clone of the call's context has
 //! dropped it: a thread that outlives its call keeps what it works on.
 
+mod cut;
 mod handle;
 mod held;
 mod pin;

@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use smol_str::SmolStr;
 use tower_layer::Layer;
 
+use super::cut::{raw, without};
 use crate::{
     describe::{Duty, Note},
     error::{Refusal, RefusalKind},
@@ -13,7 +14,10 @@ use crate::{
         around::{Ending, Policed, Policy, PolicyLayer, Site, Step},
         per_tool::PerTool,
     },
-    model::{Arguments, Context, RawObject, ToolCall, ToolSpec},
+    model::{
+        Arguments, Context, RawObject, ToolCall, ToolSpec,
+        owned::{Owns, same_argument},
+    },
     operation::{Reply, View},
 };
 
@@ -23,8 +27,9 @@ use crate::{
 /// where it sends it all the same, it cannot choose. Lists and calls agree: the tools as listed have no such parameter, and each tool
 /// that has one gets the pinned value.
 ///
-/// A parameter is recognised at the top level of a schema, in its `properties` and in those of its `allOf`, `anyOf`, `oneOf`, `if`, `then` and
-/// `else`. A tool that does not have it is not given it, unless the call brings it.
+/// A parameter is recognised at the top level of a schema: in its `properties`, `required` and `dependentRequired`, in a `patternProperties`
+/// of its name alone, and in those of its `allOf`, `anyOf`, `oneOf`, `if`, `then`, `else`, `dependentSchemas` and of what it refers to within
+/// the same schema. Other patterns are left alone. A tool that does not have it is not given it, unless the call brings it.
 ///
 /// # Example
 ///
@@ -56,6 +61,8 @@ use crate::{
 /// # Order
 ///
 /// Outside whatever judges a call, validation and [`SessionLayer`](super::SessionLayer) included: they see the value that the tool gets.
+/// Inside whatever else changes arguments, hooks included: what is changed further in is not pinned. An approver's edit of a pinned
+/// argument is refused by the [permission layer](crate::layer::permission).
 ///
 /// # Refusals
 ///
@@ -81,6 +88,7 @@ pub type Pinned<S> = Policed<S, Pin>;
 /// The policy of a [`PinLayer`].
 pub struct Pin {
     pinnings: Vec<Pinning>,
+    owned: Arc<Owned>,
     /// Which of the pinnings a tool has.
     declared: PerTool<Vec<bool>>,
 }
@@ -114,15 +122,21 @@ impl PinLayer {
     }
 }
 
-fn raw<T: serde::Serialize + ?Sized>(value: &T) -> Option<Box<RawValue>> {
-    serde_json::value::to_raw_value(value).ok()
-}
-
 impl<S> Layer<S> for PinLayer {
     type Service = Pinned<S>;
 
     fn layer(&self, inner: S) -> Pinned<S> {
-        PolicyLayer::new(Pin { pinnings: self.0.clone(), declared: PerTool::new(MAX_TOOLS) }).layer(inner)
+        let owned = Arc::new(Owned(self.0.iter().map(|pinning| pinning.name.clone()).collect()));
+        PolicyLayer::new(Pin { pinnings: self.0.clone(), owned, declared: PerTool::new(MAX_TOOLS) }).layer(inner)
+    }
+}
+
+/// The pinned arguments, which stay as they are from here on.
+struct Owned(Box<[SmolStr]>);
+
+impl Owns for Owned {
+    fn changed(&self, was: &ToolCall, is: &ToolCall) -> Option<String> {
+        self.0.iter().find(|name| !same_argument(&was.arguments, &is.arguments, name)).map(ToString::to_string)
     }
 }
 
@@ -165,7 +179,7 @@ impl Pin {
             return None;
         }
         let names: Vec<&str> = self.pinnings.iter().map(|pinning| pinning.name.as_str()).collect();
-        spec.clone().with_input_schema(&without(schema, &names, 0)?).ok()
+        spec.clone().with_input_schema(&without(schema, &names)?).ok()
     }
 }
 
@@ -191,49 +205,7 @@ fn mentions(json: &str, key: &str) -> bool {
 }
 
 fn declares(spec: &ToolSpec, name: &str) -> bool {
-    mentions(spec.input_schema().get(), name) && without(spec.input_schema(), &[name], 0).is_some()
-}
-
-/// A schema without these properties; `None` if it has none of them.
-fn without(schema: &RawValue, names: &[&str], depth: usize) -> Option<Box<RawValue>> {
-    const DEEPEST: usize = 16;
-    if depth > DEEPEST {
-        return None;
-    }
-    let mut fields: RawObject = serde_json::from_str(schema.get()).ok()?;
-    let mut changed = false;
-    if let Some(mut properties) = fields.get::<RawObject>("properties").ok().flatten() {
-        for name in names {
-            changed |= properties.remove(name).is_some();
-        }
-        if changed {
-            fields.insert("properties", &properties).ok()?;
-        }
-    }
-    if let Some(mut required) = fields.get::<Vec<String>>("required").ok().flatten() {
-        let all = required.len();
-        required.retain(|name| !names.contains(&name.as_str()));
-        if required.len() < all {
-            changed = true;
-            fields.insert("required", &required).ok()?;
-        }
-    }
-    for key in ["allOf", "anyOf", "oneOf"] {
-        let Some(branches) = fields.get::<Vec<Box<RawValue>>>(key).ok().flatten() else { continue };
-        let cut: Vec<_> = branches.iter().map(|branch| without(branch, names, depth + 1)).collect();
-        if cut.iter().any(Option::is_some) {
-            changed = true;
-            let cut: Vec<_> = branches.into_iter().zip(cut).map(|(branch, cut)| cut.unwrap_or(branch)).collect();
-            fields.insert(key, &cut).ok()?;
-        }
-    }
-    for key in ["if", "then", "else"] {
-        if let Some(cut) = fields.get_raw(key).and_then(|branch| without(branch, names, depth + 1)) {
-            changed = true;
-            fields.insert_raw(key, cut);
-        }
-    }
-    if changed { raw(&fields) } else { None }
+    mentions(spec.input_schema().get(), name) && without(spec.input_schema(), &[name]).is_some()
 }
 
 impl Policy for Pin {
@@ -244,12 +216,18 @@ impl Policy for Pin {
 
     fn note(&self) -> Option<Note> {
         let names: Vec<&str> = self.pinnings.iter().map(|pinning| pinning.name.as_str()).collect();
-        Some(Note::new(NAME).duty(Duty::Rewrites).setting("parameters", names.join(" ")))
+        Some(Note::new(NAME).duty(Duty::Pins).duty(Duty::Rewrites).setting("parameters", names.join(" ")))
     }
 
     fn before(&self, request: View<'_>, site: Site<'_>) -> Step {
         match request {
-            View::Call(call) => self.set(call, site).into(),
+            View::Call(call) => match self.set(call, site) {
+                Ok(()) => {
+                    call.context.own(Arc::clone(&self.owned) as Arc<dyn Owns>);
+                    Step::Pass
+                }
+                Err(refusal) => Step::Refuse(refusal),
+            },
             View::List(_) => Step::Continue(()),
             View::Describe(_) => Step::Pass,
         }

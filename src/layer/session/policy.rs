@@ -13,7 +13,7 @@ use crate::{
     describe::{Duty, Note},
     error::{Refusal, RefusalKind},
     layer::around::{Policed, Policy, PolicyLayer, Site, Step},
-    model::ToolCall,
+    model::{ToolCall, owned::Owns},
     operation::View,
     select::ToolSelector,
     store::{Hold, HoldError, SessionGuard, SessionStore},
@@ -27,11 +27,18 @@ pub struct SessionLayer(SessionPolicy);
 /// A service that resolves and holds sessions.
 pub type Session<S> = Policed<S, SessionPolicy>;
 
+/// What a call names by its handles stays as it is once they were resolved.
+impl Owns for Vec<Handle> {
+    fn changed(&self, was: &ToolCall, is: &ToolCall) -> Option<String> {
+        self.iter().find(|handle| !handle.is_same(was, is)).map(|handle| handle.name.to_string())
+    }
+}
+
 /// The policy of a [`SessionLayer`].
 #[derive(Clone)]
 pub struct SessionPolicy {
     store: Arc<dyn SessionStore>,
-    handles: Vec<Handle>,
+    handles: Arc<Vec<Handle>>,
     only: Option<ToolSelector>,
     open: bool,
     refresh: bool,
@@ -40,31 +47,32 @@ pub struct SessionPolicy {
 impl SessionLayer {
     /// Resolves the sessions of this store. Until a handle is named there are none to resolve.
     pub fn new(store: impl SessionStore) -> Self {
-        Self(SessionPolicy { store: Arc::new(store), handles: Vec::new(), only: None, open: false, refresh: false })
+        Self(SessionPolicy { store: Arc::new(store), handles: Arc::default(), only: None, open: false, refresh: false })
     }
 
     /// A handle among the arguments. A call without it goes on; an empty text counts as none.
-    pub fn argument(mut self, name: &str) -> Self {
-        self.0.handles.push(Handle::argument(name, false));
-        self
+    pub fn argument(self, name: &str) -> Self {
+        self.handle(Handle::argument(name, false))
     }
 
     /// A handle among the arguments that every call must have. Restrict the layer with [`only`](Self::only) where not all tools take it.
-    pub fn required(mut self, name: &str) -> Self {
-        self.0.handles.push(Handle::argument(name, true));
-        self
+    pub fn required(self, name: &str) -> Self {
+        self.handle(Handle::argument(name, true))
     }
 
     /// A handle that `find` takes from a call, wherever it stands: deeper in the arguments, or in the context. Further in it goes by
     /// `name`.
-    pub fn extract(mut self, name: &str, find: impl Fn(&ToolCall) -> Option<String> + Send + Sync + 'static) -> Self {
-        self.0.handles.push(Handle::closure(name, false, find));
-        self
+    pub fn extract(self, name: &str, find: impl Fn(&ToolCall) -> Option<String> + Send + Sync + 'static) -> Self {
+        self.handle(Handle::closure(name, false, find))
     }
 
     /// As [`extract`](Self::extract), and every call must have it.
-    pub fn extract_required(mut self, name: &str, find: impl Fn(&ToolCall) -> Option<String> + Send + Sync + 'static) -> Self {
-        self.0.handles.push(Handle::closure(name, true, find));
+    pub fn extract_required(self, name: &str, find: impl Fn(&ToolCall) -> Option<String> + Send + Sync + 'static) -> Self {
+        self.handle(Handle::closure(name, true, find))
+    }
+
+    fn handle(mut self, handle: Handle) -> Self {
+        Arc::make_mut(&mut self.0.handles).push(handle);
         self
     }
 
@@ -96,10 +104,16 @@ impl<S> Layer<S> for SessionLayer {
 }
 
 impl SessionPolicy {
+    fn own(&self, call: &mut ToolCall) {
+        if !self.handles.is_empty() {
+            call.context.own(Arc::clone(&self.handles) as Arc<dyn Owns>);
+        }
+    }
+
     /// The sessions that a call names, by handle.
     fn asked(&self, call: &ToolCall) -> Result<SmallVec<[(SmolStr, String); 2]>, Refusal> {
         let mut asked = SmallVec::new();
-        for handle in &self.handles {
+        for handle in self.handles.iter() {
             if let Some(id) = handle.id(call)? {
                 asked.push((handle.name.clone(), id));
             }
@@ -158,7 +172,11 @@ impl Policy for SessionPolicy {
             return Step::Pass;
         }
         match self.asked(call) {
-            Ok(asked) if asked.is_empty() => Step::Pass,
+            // That it names none is settled too.
+            Ok(asked) if asked.is_empty() => {
+                self.own(call);
+                Step::Pass
+            }
             Ok(_) => Step::Wait,
             Err(refusal) => Step::Refuse(refusal),
         }
@@ -172,6 +190,7 @@ impl Policy for SessionPolicy {
                 Ok(held) => {
                     let held = HeldSessions::of(&call.context).and(held);
                     call.context.extensions_mut().insert(held.clone());
+                    self.own(call);
                     Step::Continue(held)
                 }
             }

@@ -1,5 +1,4 @@
 use std::{
-    io::{BufReader, Cursor},
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -13,10 +12,9 @@ use tokio::time::Instant;
 use toolstack::{
     RefusalKind, Router, StackExt, ToolCall, ToolResponse,
     layer::permission::{
-        Approval, ApprovalRequest, ApproverError, DenialPayload, Effect, OnSwap, Opinion, PermissionLayer, Rules, Scope, TerminalApprover,
-        channel,
+        Approval, ApprovalRequest, ApproverError, DenialPayload, Effect, OnSwap, Opinion, PermissionLayer, Rules, Scope, channel,
     },
-    model::{Arguments, Cancellation, Context, ToolName},
+    model::{Cancellation, Context, ToolName},
     testing::Probe,
     tool::ToolEntry,
 };
@@ -308,60 +306,6 @@ async fn an_engine_that_hangs_is_bounded_by_the_deadline() {
     let response = stack.run_call(call().with_context(context)).await;
     assert_eq!(text(&response), "'t' was not run: its deadline passed before it was decided whether it may.");
     assert_eq!((kind(&response), began.elapsed()), (Some(RefusalKind::Timeout), Duration::from_secs(5)));
-}
-
-/// What the terminal shows, and the answers that are typed.
-async fn on_a_terminal(typed: &'static str, arguments: Arguments) -> (ToolResponse, String) {
-    #[derive(Clone, Default)]
-    struct Screen(Arc<Mutex<Vec<u8>>>);
-    impl std::io::Write for Screen {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().extend(bytes);
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    /// Types once the question is there.
-    struct Typist(Screen, Cursor<&'static str>);
-    impl std::io::Read for Typist {
-        fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
-            while self.0.0.lock().unwrap().is_empty() {
-                std::thread::yield_now();
-            }
-            self.1.read(into)
-        }
-    }
-    let screen = Screen::default();
-    let terminal = TerminalApprover::with_io(BufReader::new(Typist(screen.clone(), Cursor::new(typed))), screen.clone());
-    let stack = guarded(asking().ask(terminal), &Probe::new(), &["t"]);
-    let response = stack.run_call(ToolCall::new("t", arguments)).await;
-    let shown = String::from_utf8(screen.0.lock().unwrap().clone()).unwrap();
-    (response, shown)
-}
-
-#[tokio::test]
-async fn a_terminal_asks_and_takes_only_the_answers_that_it_offers() {
-    let arguments = || Arguments::from_text("{\"x\":\"\u{1b}[2J\u{202e}evil\u{9b}\"}");
-    let (response, shown) = on_a_terminal("maybe\n y \n", arguments()).await;
-    assert!(response.is_completed(), "{response:?}");
-    assert!(shown.contains("May `t` run?") && shown.contains("Not one of the answers"), "{shown}");
-    assert!(shown.contains("\\u{1b}[2J\\u{202e}evil\\u{9b}") && !shown.contains('\u{1b}') && !shown.contains('\u{202e}'), "{shown}");
-    assert_eq!(kind(&on_a_terminal("n\n", arguments()).await.0), Some(RefusalKind::Denied));
-    assert_eq!(kind(&on_a_terminal("Y\nok\nyes please\ny\n", arguments()).await.0), Some(RefusalKind::ApprovalNeeded));
-    assert_eq!(kind(&on_a_terminal("", arguments()).await.0), Some(RefusalKind::ApprovalNeeded));
-    let (_, shown) = on_a_terminal("n\n", json!({ "long": "x".repeat(10_000) }).into()).await;
-    assert!(shown.contains("characters more)") && shown.len() < 6000);
-}
-
-#[tokio::test]
-async fn a_terminal_that_is_none_has_nobody_to_ask() {
-    if std::io::IsTerminal::is_terminal(&std::io::stdin()) {
-        return;
-    }
-    let stack = guarded(asking().ask(TerminalApprover::new()), &Probe::new(), &["t"]);
-    assert_eq!(kind(&stack.run_call(call()).await), Some(RefusalKind::ApprovalNeeded));
 }
 
 #[test]

@@ -113,6 +113,40 @@ async fn a_policy_sees_who_asks() {
 }
 
 #[tokio::test]
+async fn c05_two_issuers_with_a_subject_of_the_same_name_are_two_users() {
+    let from = |issuer: Option<&str>, subject: &str| {
+        let mut principal = Principal::new(subject);
+        principal.issuer = issuer.map(str::to_owned);
+        principal
+    };
+    let only = |user: &str| layer(&format!(r#"permit (principal == User::"{user}", action, resource);"#));
+    let (ours, theirs) = (Some("https://id.ours"), Some("https://id.theirs"));
+    for (user, principal, expected) in [
+        ("https://id.ours#ada", from(ours, "ada"), None),
+        ("https://id.ours#ada", from(theirs, "ada"), Some(RefusalKind::Denied)),
+        ("ada", from(ours, "ada"), Some(RefusalKind::Denied)),
+        ("https://id.ours#ada", from(None, "ada"), Some(RefusalKind::Denied)),
+        ("ada", from(None, "ada"), None),
+        ("https://id.ours#a#b", from(ours, "a#b"), None),
+        // Who could be taken for somebody else is not judged.
+        ("https://id.ours#ada", from(None, "https://id.ours#ada"), Some(RefusalKind::Internal)),
+        ("https://id.ours#a#b", from(Some("https://id.ours#a"), "b"), Some(RefusalKind::Internal)),
+    ] {
+        assert_eq!(kind(&called_by(only(user), principal.clone()).await), expected, "{user} {principal:?}");
+    }
+    // By choice they are one.
+    let policies = r#"permit (principal == User::"ada", action, resource);"#;
+    for issuer in [ours, theirs, None] {
+        let by_subject = PermissionLayer::new(Rules::empty(), Effect::Allow).engine(CedarEngine::new(policies).unwrap().users_by_subject());
+        assert!(called_by(by_subject, from(issuer, "ada")).await.is_completed());
+    }
+    let named =
+        || layer(r#"permit (principal, action, resource) when { principal.subject == "ada" && principal.issuer == "https://id.ours" };"#);
+    assert!(called_by(named(), from(ours, "ada")).await.is_completed());
+    assert!(called_by(named(), from(theirs, "ada")).await.refusal().is_some());
+}
+
+#[tokio::test]
 async fn a_stranger_s_hint_does_not_relax_a_policy() {
     let readers = || layer("permit (principal, action, resource) when { resource.readOnly };");
     let tool = || -> Tool<_> { sync_tool_fn("t", || "").read_only() };
@@ -129,7 +163,7 @@ fn j05_what_is_wrong_with_policies_is_said_when_they_are_loaded() {
     assert!(message(CedarEngine::new("permit (").unwrap_err()).starts_with("the Cedar policies cannot be used: "));
     let engine = || CedarEngine::new(r#"permit (principal, action, resource) when { principal.scoops.contains("x") };"#).unwrap();
     let schema = r#"
-        entity User = { scopes: Set<String>, issuer?: String, acr?: String };
+        entity User = { subject: String, scopes: Set<String>, issuer?: String, acr?: String };
         entity Tool = { source: String, tags: Set<String>, readOnly: Bool, destructive: Bool, idempotent: Bool, openWorld: Bool };
         action call appliesTo { principal: User, resource: Tool, context: { arguments: {} } };
     "#;

@@ -2,12 +2,15 @@
 
 mod asking;
 mod cedar;
+mod edits;
 mod grants;
 mod mended;
 mod order;
 mod permits;
 mod reentry;
 mod rules;
+mod stores;
+mod terminal;
 
 use serde_json::Value;
 use toolstack::{

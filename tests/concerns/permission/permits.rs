@@ -6,6 +6,7 @@ use toolstack::{
         gate,
         permission::{Approval, ApprovalRequest, Effect, PermissionLayer, Rules},
     },
+    middleware::{Next, from_fn},
     model::{Arguments, Principal},
     stack::Reentry,
     testing::Probe,
@@ -193,4 +194,53 @@ async fn f05_attempts_within_the_layer_share_its_permission_and_a_tool_cannot_pa
     let stack = Stack::new(ServiceBuilder::new().layer(only_t).service(tools));
     assert_eq!(text(&stack.call_tool("t", json!({})).await), "Execution of 'inner' is denied: no rule allows it.");
     assert_eq!(inner.runs(), 0);
+}
+
+#[tokio::test]
+async fn d02_a_function_that_puts_another_call_in_the_place_of_the_allowed_one_runs_nothing() {
+    let path = || json!({ "path": "/srv/a" });
+    let replacements: [(&str, fn() -> ToolCall, bool); 6] = [
+        ("another tool", || ToolCall::new("u", json!({ "path": "/srv/a" })).with_id("c1"), false),
+        ("other arguments", || ToolCall::new("t", json!({ "path": "/etc/passwd" })).with_id("c1"), false),
+        ("another id", || ToolCall::new("t", json!({ "path": "/srv/a" })), false),
+        ("nobody's", || ToolCall::new("t", json!({ "path": "/srv/a" })).with_id("c1"), false),
+        ("another's", || by("root", ToolCall::new("t", json!({ "path": "/srv/a" })).with_id("c1")), false),
+        ("the same", || by("ada", ToolCall::new("t", json!({ "path": "/srv/a" })).with_id("c1")), true),
+    ];
+    for (what, replace, runs) in replacements {
+        let probe = Probe::new();
+        let stack = ServiceBuilder::new()
+            .layer(allow())
+            .layer(from_fn(move |call: ToolCall, next: Next<_>| {
+                drop(call);
+                next.run(replace())
+            }))
+            .service(Router::new().tool(probe.tool("t")).tool(probe.tool("u")));
+        let response = stack.run_call(by("ada", ToolCall::new("t", path()).with_id("c1"))).await;
+        assert_eq!((response.is_completed(), probe.runs()), (runs, usize::from(runs)), "{what}: {response:?}");
+        if !runs {
+            assert_eq!((kind(&response), response.refusal().unwrap().by()), (Some(RefusalKind::Denied), "router"), "{what}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_function_that_drops_the_allowed_call_leaves_its_permit_to_nobody() {
+    let probe = Probe::new();
+    let dropped = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let first = std::sync::Arc::clone(&dropped);
+    let stack = ServiceBuilder::new()
+        .layer(super::strict(&json!([{ "id": "a", "effect": "allow", "arguments": [{ "path": "/path", "equals": "/srv/a" }] }])))
+        .layer(from_fn(move |call: ToolCall, next: Next<_>| {
+            let first = !first.swap(true, std::sync::atomic::Ordering::SeqCst);
+            async move { if first { Ok(ToolResponse::text("later")) } else { next.run(call).await } }
+        }))
+        .service(Router::new().tool(probe.tool("t")));
+    let call = |path: &str| by("ada", ToolCall::new("t", json!({ "path": path })).with_id("c1"));
+    let answered = stack.run_call(call("/srv/a")).await;
+    assert_eq!((text(&answered).as_str(), probe.runs()), ("later", 0));
+    // The same id, of the same principal: what was allowed before is of no use to it.
+    assert_eq!(kind(&stack.run_call(call("/etc/passwd")).await), Some(RefusalKind::Denied));
+    assert!(stack.run_call(call("/srv/a")).await.is_completed());
+    assert_eq!(probe.runs(), 1);
 }

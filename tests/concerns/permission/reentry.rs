@@ -323,3 +323,43 @@ async fn nobody_is_asked_about_arguments_that_are_no_json() {
     assert_eq!(kind(&response), Some(RefusalKind::ApprovalNeeded));
     assert!(handle.pending().unwrap().list().await.unwrap().is_empty());
 }
+
+/// A store in which somebody answers just before the question is taken.
+struct AnsweredMeanwhile(MemoryPending, Approval);
+
+impl PendingStore for AnsweredMeanwhile {
+    fn put(&self, pending: PendingApproval) -> BoxFuture<'_, Result<(), BoxError>> {
+        self.0.put(pending)
+    }
+    fn get<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<PendingApproval>, BoxError>> {
+        self.0.get(id)
+    }
+    fn take<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<PendingApproval>, BoxError>> {
+        Box::pin(async move {
+            assert!(self.0.answer(id, self.1.clone()).await?);
+            self.0.take(id).await
+        })
+    }
+    fn answer<'a>(&'a self, id: &'a str, answer: Approval) -> BoxFuture<'a, Result<bool, BoxError>> {
+        self.0.answer(id, answer)
+    }
+    fn list(&self) -> BoxFuture<'_, Result<Vec<PendingApproval>, BoxError>> {
+        self.0.list()
+    }
+}
+
+#[tokio::test]
+async fn c06_an_answer_that_is_given_apart_while_the_caller_comes_back_with_another_counts() {
+    let caller_says_no = json!({ "action": "decline" });
+    for (apart, caller, runs) in [(Approval::deny().because("not today"), yes(), 0), (Approval::once(), caller_says_no, 1)] {
+        let probe = Probe::new();
+        let store = AnsweredMeanwhile(MemoryPending::new(), apart);
+        let stack = guarded(asking(Reentry::with_store(store)), &probe, &["t"]);
+        let state = asked(&stack.run_call(call()).await).state.unwrap();
+        let response = stack.run_call(again(call(), Some(&state), &caller)).await;
+        assert_eq!((response.is_completed(), probe.runs()), (runs == 1, runs));
+        if runs == 0 {
+            assert_eq!(text(&response), "User denied execution of 't'. Reason: not today");
+        }
+    }
+}
