@@ -1,0 +1,1 @@
+//! Who asks, and with which credentials.
