@@ -27,6 +27,7 @@ mod raw;
 pub(crate) mod remark;
 mod response;
 mod result;
+mod secret;
 mod spec;
 pub(crate) mod strict;
 mod trace;
@@ -50,6 +51,7 @@ pub use self::{
     remark::Remark,
     response::ToolResponse,
     result::ToolResult,
+    secret::Secret,
     spec::{Fingerprint, Icon, SchemaError, ToolSpec},
     trace::TraceContext,
 };
