@@ -247,6 +247,16 @@ const PAIRS: &[Pair] = &[
         ..Pair::NONE
     },
     Pair {
+        rule: "refused-unseen",
+        outer: |note| note.has(Duty::Decides) || note.has(Duty::Hides) || note.has(Duty::Limits),
+        inner: |note| note.has(Duty::Observes),
+        // What stands outside, sees it all; another one further in may look at what runs.
+        unless_outside: |note| note.has(Duty::Observes),
+        why: "what the outer layer refuses, the inner one never sees.",
+        help: "Put what observes outside what refuses.",
+        ..Pair::NONE
+    },
+    Pair {
         rule: "results-before-retry",
         outer: |note| note.has(Duty::Repeats),
         inner: |note| note.has(Duty::CatchesErrors),

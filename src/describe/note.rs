@@ -64,6 +64,8 @@ pub enum Duty {
     Limits,
     /// Knows whom to ask, and has no reason to.
     NeverAsks,
+    /// Sees how each request ended, and changes nothing.
+    Observes,
     /// Sets arguments that the caller may not choose.
     Pins,
     /// Queues calls for a worker that owns what is within.

@@ -1,8 +1,12 @@
 //! The machine that most layers are policies of: both halves, waits, and ends that happen exactly once.
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
@@ -12,10 +16,10 @@ use toolstack::{
     describe::Note,
     layer::{Ending, Policy, PolicyLayer, Site, Step},
     model::Outcome,
-    operation::{Reply, View},
+    operation::{Operation, Reply, View},
     testing::{Behaviour, Contract, Controlled, Probe, Strict},
 };
-use tower::{Layer, ServiceExt};
+use tower::{Layer, Service, ServiceExt};
 
 /// Does in each half what the test wants.
 struct Both {
@@ -217,4 +221,99 @@ async fn a_description_is_not_the_policy_s_business() {
     let stack = PolicyLayer::new(policy).layer(Router::new());
     assert_eq!(stack.describe().await.layers()[0].name(), "both");
     assert_eq!(began.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_policy_that_is_left_out_is_as_if_it_were_not_there() {
+    let left_out = PolicyLayer::new(None::<Both>);
+    Contract::new(|| PolicyLayer::new(Some(Both::default()))).check().await;
+    let limited = tower::limit::ConcurrencyLimitLayer::new(1).layer(Router::new().tool(Probe::new().tool("through")));
+    let mut held = limited.clone();
+    std::future::poll_fn(|cx| tower::Service::<ToolCall>::poll_ready(&mut held, cx)).await.unwrap();
+
+    let mut stack = left_out.layer(limited.clone());
+    let ready = std::future::poll_fn(|cx| std::task::Poll::Ready(tower::Service::<ToolCall>::poll_ready(&mut stack, cx))).await;
+    assert!(ready.is_pending(), "a layer that is left out is as ready as what is within");
+    drop((held, stack));
+    let stack = left_out.layer(limited);
+    assert!(stack.run_call(call("through")).await.is_completed());
+    assert!(stack.describe().await.layers().iter().all(|note| note.name() != "both"));
+
+    let there = Both { waits: true, gate: Arc::new(tokio::sync::Semaphore::new(1)), ..Both::default() };
+    let ends = Arc::clone(&there.ends);
+    let stack = PolicyLayer::new(Some(there)).layer(Router::new().tool(Probe::new().tool("through")));
+    assert!(stack.run_call(call("through")).await.is_completed());
+    assert_eq!(stack.describe().await.layers()[0].name(), "both");
+    assert_eq!(*ends.lock().unwrap(), [Outcome::Completed]);
+}
+
+/// Writes down which tool it was shown, and judges nothing.
+#[derive(Default)]
+struct Looks(Arc<Mutex<Vec<Option<String>>>>);
+
+impl Policy for Looks {
+    type State = ();
+
+    const OBSERVES: bool = true;
+
+    fn note(&self) -> Option<Note> {
+        Some(Note::new("looks"))
+    }
+
+    fn before(&self, request: View<'_>, site: Site<'_>) -> Step {
+        if let View::Call(_) = request {
+            self.0.lock().unwrap().push(site.tool.map(|tool| tool.spec().name.to_string()));
+        }
+        Step::Continue(())
+    }
+}
+
+#[tokio::test]
+async fn a_policy_that_only_looks_sees_the_tool_and_binds_the_call_to_none() {
+    let looks = Looks::default();
+    let seen = Arc::clone(&looks.0);
+    let stack = tower::ServiceBuilder::new()
+        .layer(PolicyLayer::new(looks))
+        .layer(toolstack::layer::map_call("rename", |call: &mut ToolCall| call.rename("other")))
+        .service(Router::new().tool(Probe::new().tool("one")).tool(Probe::new().tool("other")));
+    assert!(stack.run_call(call("one")).await.is_completed(), "the call may become another tool's after it was looked at");
+    assert!(stack.run_call(call("none")).await.is_completed());
+    assert_eq!(*seen.lock().unwrap(), [Some("one".to_owned()), None]);
+}
+
+/// Answers all but descriptions while it is mute.
+#[derive(Clone)]
+struct Mute(Router, Arc<AtomicUsize>);
+
+impl<Op> Service<Op> for Mute
+where
+    Op: Operation,
+    Router: Service<Op, Response = Op::Response, Error = Infallible, Future: Send + 'static>,
+{
+    type Response = Op::Response;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Op::Response, Infallible>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        <Router as Service<Op>>::poll_ready(&mut self.0, cx)
+    }
+
+    fn call(&mut self, mut request: Op) -> Self::Future {
+        if matches!(request.view(), View::Describe(_)) && self.1.load(Ordering::SeqCst) > 0 {
+            return Box::pin(std::future::ready(Ok(Op::refuse(Refusal::internal("mute")))));
+        }
+        Box::pin(self.0.call(request))
+    }
+}
+
+#[tokio::test]
+async fn a_policy_that_only_looks_lets_calls_through_where_nothing_is_described() {
+    let looks = Looks::default();
+    let seen = Arc::clone(&looks.0);
+    let mute = Arc::new(AtomicUsize::new(1));
+    let stack = PolicyLayer::new(looks).layer(Mute(Router::new().tool(Probe::new().tool("one")), Arc::clone(&mute)));
+    assert!(stack.run_call(call("one")).await.is_completed());
+    mute.store(0, Ordering::SeqCst);
+    assert!(stack.run_call(call("one")).await.is_completed());
+    assert_eq!(*seen.lock().unwrap(), [None, Some("one".to_owned())]);
 }

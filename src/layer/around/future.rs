@@ -6,6 +6,7 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use pin_project_lite::pin_project;
+use tracing::Span;
 
 use super::{Policy, shared::Guard};
 use crate::operation::Operation;
@@ -17,6 +18,16 @@ pin_project! {
         #[pin]
         state: State<F, Op::Response, E>,
         guard: Guard<P>,
+    }
+
+    impl<F, Op: Operation, P: Policy, E> PinnedDrop for ResponseFuture<F, Op, P, E> {
+        fn drop(this: Pin<&mut Self>) {
+            let mut this = this.project();
+            // What is within ends inside the span that it ran in.
+            if let Some(_entered) = this.guard.span().map(Span::enter) {
+                this.state.set(State::Ready { response: None });
+            }
+        }
     }
 }
 
@@ -62,7 +73,9 @@ where
         match this.state.as_mut().project() {
             StateProj::Called { future } => {
                 let unwinding = Unwinding(this.guard);
+                let entered = unwinding.0.span().map(Span::enter);
                 polled = future.poll(cx);
+                drop(entered);
                 std::mem::forget(unwinding);
             }
             StateProj::Ready { response } => polled = answered(response),

@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 use tower::util::ServiceExt;
 use tower_layer::Layer;
 use tower_service::Service;
+use tracing::{Instrument, Span};
 
 use super::{
     Policy, ResponseFuture, Step,
@@ -138,7 +139,7 @@ where
     #[inline]
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         let ready = <S as Service<Op>>::poll_ready(&mut self.inner, cx);
-        if !Shared::<P>::MAY_WAIT {
+        if !self.shared.may_wait() {
             return ready;
         }
         // Ready in any case; whether the service within is decides how the call begins.
@@ -151,7 +152,7 @@ where
 
     #[inline]
     fn call(&mut self, mut request: Op) -> Self::Future {
-        let ready = std::mem::take(&mut self.ready) || !Shared::<P>::MAY_WAIT;
+        let ready = std::mem::take(&mut self.ready) || !self.shared.may_wait();
         let step = match request.view() {
             View::Describe(describe) => {
                 self.note(describe);
@@ -163,7 +164,10 @@ where
             Some(Step::Pass) if ready => ResponseFuture::called(self.inner.call(request), Guard::empty()),
             Some(Step::Continue(state)) if ready => {
                 let guard = Guard::new(self.hold(), state);
-                ResponseFuture::called(self.inner.call(request), guard)
+                let entered = guard.span().map(Span::enter);
+                let future = self.inner.call(request);
+                drop(entered);
+                ResponseFuture::called(future, guard)
             }
             Some(Step::Refuse(refusal)) => ResponseFuture::ready(Op::refuse(refusal)),
             Some(Step::Finish(state, answer)) => self.finish(state, *answer),
@@ -192,7 +196,7 @@ impl<S, P: Policy> Policed<S, P> {
     fn note(&self, describe: &mut Describe) {
         if let Some(note) = self.shared.policy.note() {
             let note = if self.shared.policy.waits() { note.duty(Duty::Waits) } else { note };
-            describe.note::<Self, S>(note.ready_at_once(Shared::<P>::MAY_WAIT));
+            describe.note::<Self, S>(note.ready_at_once(self.shared.may_wait()));
         }
     }
 }
@@ -254,17 +258,20 @@ impl<S, P> Policed<S, P> {
         };
         let shared = Arc::clone(&self.shared);
         ResponseFuture::waiting(async move {
-            if P::TOOL && step.is_none() {
+            if Shared::<P>::LOOKS && step.is_none() {
                 let mut describe = Describe::new();
                 // What bounds the request bounds the question too.
                 if let Some(deadline) = request.context().deadline() {
                     describe.context.shorten_deadline(deadline);
                 }
                 match catalog(Box::pin(inner.clone().oneshot(describe))).await {
-                    Ok(catalog) => shared.learn(catalog),
+                    Ok(catalog) => {
+                        shared.learn(catalog);
+                        step = shared.before(&mut request);
+                    }
+                    Err(_) if !P::TOOL => step = Some(shared.before_blind(&mut request)),
                     Err(refusal) => return Ok(Op::refuse(refusal)),
                 }
-                step = shared.before(&mut request);
             }
             if P::WAITS && matches!(step, Some(Step::Wait)) {
                 step = Some(shared.wait(request.view()).await);
@@ -281,7 +288,11 @@ impl<S, P> Policed<S, P> {
                 Some(Step::Wait) | None => return Ok(Op::refuse(undecided())),
             };
             drop(shared);
-            guard.end::<Op, _>(inner.oneshot(request).await).await
+            let result = match guard.span().cloned() {
+                Some(span) => inner.oneshot(request).instrument(span).await,
+                None => inner.oneshot(request).await,
+            };
+            guard.end::<Op, _>(result).await
         })
     }
 }

@@ -62,6 +62,7 @@
 
 mod future;
 mod machine;
+mod option;
 mod policy;
 mod shared;
 

@@ -1,4 +1,5 @@
 use futures_util::future::BoxFuture;
+use tracing::Span;
 
 use crate::{
     describe::Note,
@@ -23,6 +24,12 @@ pub trait Policy: Send + Sync + 'static {
     /// The first request asks the service within for its catalog; from then on tools are looked up.
     const TOOL: bool = false;
 
+    /// Whether the policy wants to be shown the tool, as with [`TOOL`](Self::TOOL), and decides nothing by it.
+    ///
+    /// A tool that was looked at to decide about a call is the only one that the call may run from then on. One that was looked at to
+    /// count the call is not. Where the catalog cannot be had, the request goes on without.
+    const OBSERVES: bool = false;
+
     /// Whether `before` may answer [`Step::Wait`]. If it does without having said so, the request is refused: what it takes to wait is
     /// not compiled then.
     const WAITS: bool = false;
@@ -30,6 +37,11 @@ pub trait Policy: Send + Sync + 'static {
     /// Whether this one may wait, as it is set: for [`lint`](crate::StackExt::lint), and no more.
     fn waits(&self) -> bool {
         Self::WAITS
+    }
+
+    /// Whether this one is switched off: the service within is as it would be without the layer, in its readiness too.
+    fn is_off(&self) -> bool {
+        false
     }
 
     /// What the layer says of itself; `None` for a layer that is a part of another.
@@ -48,6 +60,12 @@ pub trait Policy: Send + Sync + 'static {
     fn wait<'a>(&'a self, request: View<'a>, site: Site<'a>) -> BoxFuture<'a, Step<Self::State>> {
         let _ = (request, site);
         Box::pin(std::future::ready(Step::Wait))
+    }
+
+    /// The span that everything within happens in: it is entered for the call, for each poll, and for the drop of what is within.
+    fn span<'a>(&'a self, state: &'a Self::State) -> Option<&'a Span> {
+        let _ = state;
+        None
     }
 
     /// Whether [`settle`](Self::settle) has something to do for a request that was answered.

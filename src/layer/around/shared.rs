@@ -3,6 +3,8 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use tracing::Span;
+
 use super::{Ending, Policy, Site, Step};
 use crate::{
     error::refusal_of_any,
@@ -34,12 +36,19 @@ impl<P> Shared<P> {
 }
 
 impl<P: Policy> Shared<P> {
-    pub(super) const MAY_WAIT: bool = P::WAITS || P::TOOL;
+    pub(super) const LOOKS: bool = P::TOOL || P::OBSERVES;
+    pub(super) const MAY_WAIT: bool = P::WAITS || Self::LOOKS;
+
+    /// Whether the layer is ready whatever is within.
+    #[inline]
+    pub(super) fn may_wait(&self) -> bool {
+        Self::MAY_WAIT && !self.policy.is_off()
+    }
 
     /// Runs `before`, with the tool where the policy wants it; `None` while the catalog is not known.
     #[inline]
     pub(super) fn before<Op: Operation>(&self, request: &mut Op) -> Option<Step<P::State>> {
-        if !P::TOOL {
+        if !Self::LOOKS || self.policy.is_off() {
             return Some(self.policy.before(request.view(), Site::default()));
         }
         let catalog = self.catalog.get()?;
@@ -48,10 +57,17 @@ impl<P: Policy> Shared<P> {
         };
         let snapshot = catalog.snapshot();
         let tool = snapshot.get(call.name());
-        if let Some(tool) = tool {
+        if P::TOOL
+            && let Some(tool) = tool
+        {
             call.set_judged(tool.serial());
         }
         Some(self.policy.before(View::Call(call), Site { tool, catalog: Some(catalog) }))
+    }
+
+    /// Runs `before` for a policy that only looks, where there is nothing to look at.
+    pub(super) fn before_blind<Op: Operation>(&self, request: &mut Op) -> Step<P::State> {
+        self.policy.before(request.view(), Site::default())
     }
 
     /// Runs `wait`, with the tool where the policy wants it.
@@ -61,7 +77,9 @@ impl<P: Policy> Shared<P> {
             View::Call(call) => {
                 let tool = catalog.and_then(|catalog| catalog.get(call.name()));
                 // It may be there only since `before`, and be another one by the time that the wait is over.
-                if let Some(tool) = &tool {
+                if P::TOOL
+                    && let Some(tool) = &tool
+                {
                     call.set_judged(tool.serial());
                 }
                 tool
@@ -100,6 +118,12 @@ impl<P: Policy> Guard<P> {
     #[inline]
     pub(super) fn settles(&self) -> bool {
         self.0.as_ref().is_some_and(|(shared, state)| shared.policy.settles(state))
+    }
+
+    /// The span that what is within happens in.
+    #[inline]
+    pub(super) fn span(&self) -> Option<&Span> {
+        self.0.as_ref().and_then(|(shared, state)| shared.policy.span(state))
     }
 
     /// Hears how the request ended, and gives the policy its time where it wants some.
