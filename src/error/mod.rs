@@ -34,15 +34,19 @@
 //! | [`Unauthenticated`](RefusalKind::Unauthenticated) | nobody vouches for the caller | with a token |
 //! | [`UnknownTool`](RefusalKind::UnknownTool) | there is no such tool, or it is hidden | no |
 
+mod bearer;
+mod challenge;
 mod classify;
 mod payload;
 mod refusal;
 
 pub(crate) use self::classify::refusal_of_any;
 pub use self::{
+    bearer::{BearerChallenge, BearerError},
+    challenge::Challenge,
     classify::{Classify, refusal_of},
-    payload::{MissingParameter, error_payload, render_error_payload},
-    refusal::{Challenge, Refusal, RefusalKind},
+    payload::{MissingParameter, error_payload, halt_reason, render_error_payload},
+    refusal::{Refusal, RefusalKind},
 };
 
 /// Any error, as tower's layers give it.

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::{Refusal, RefusalKind};
+use super::{Challenge, Refusal, RefusalKind};
 use crate::model::{Content, ToolResult};
 
 /// A required argument is not there.
@@ -51,6 +51,39 @@ pub fn error_payload(refusal: &Refusal) -> Value {
         kind => kind.as_str(),
     };
     json!({ "error": code, "message": refusal.message() })
+}
+
+/// A refusal as Sake names the reason why a plug halts: `"forbidden"` where no scope would help, `{"forbidden": [scopes]}` where they
+/// would, `{"insufficient_user_authentication": {"acr_values": […], "max_age": seconds}}`, `"not_found"`, `{"tool_error": message}`, and
+/// `{"error": message}` for everything else.
+///
+/// ```
+/// use serde_json::json;
+/// use toolstack::{Refusal, RefusalKind, error::{Challenge, halt_reason}};
+///
+/// let missing = Refusal::new(RefusalKind::InsufficientScope, "…").with_challenge(Challenge::Scopes(vec!["files:write".into()]));
+/// assert_eq!(halt_reason(&missing), json!({ "forbidden": ["files:write"] }));
+/// assert_eq!(halt_reason(&Refusal::new(RefusalKind::Denied, "…")), json!("forbidden"));
+/// ```
+#[must_use]
+pub fn halt_reason(refusal: &Refusal) -> Value {
+    match (refusal.kind(), refusal.challenge()) {
+        (RefusalKind::UnknownTool, _) => json!("not_found"),
+        (RefusalKind::InsufficientScope, Some(Challenge::Scopes(scopes))) => json!({ "forbidden": scopes }),
+        (RefusalKind::Denied | RefusalKind::InsufficientScope, _) => json!("forbidden"),
+        (RefusalKind::StepUp, Some(Challenge::StepUp { acr_values, max_age })) => {
+            let mut needed = serde_json::Map::new();
+            if !acr_values.is_empty() {
+                needed.insert("acr_values".to_owned(), json!(acr_values));
+            }
+            if let Some(age) = max_age {
+                needed.insert("max_age".to_owned(), json!(age.as_secs()));
+            }
+            json!({ "insufficient_user_authentication": needed })
+        }
+        (RefusalKind::ToolError, _) => json!({ "tool_error": refusal.message() }),
+        _ => json!({ "error": refusal.message() }),
+    }
 }
 
 /// Puts the [payload](error_payload) of a refused result in the place of the message, for
