@@ -48,7 +48,7 @@ pub(crate) fn after(wait: Duration) -> SystemTime {
 }
 
 /// How many bytes something takes as JSON; more than there are for what cannot be written.
-fn size_of_json(value: &impl Serialize) -> usize {
+pub(crate) fn size_of_json(value: &impl Serialize) -> usize {
     struct Count(usize);
 
     impl io::Write for Count {

@@ -1,12 +1,14 @@
 //! Hooks: what each kind may do, in which order they run, what becomes of a request that one of them stops or fails over, and that
 //! observers hear of every end once and change nothing.
 
+mod background;
 mod building;
 #[cfg(all(feature = "process", unix))]
 mod external;
 mod failing;
 mod halting;
 mod listing;
+mod looking;
 mod observing;
 mod order;
 mod rewriting;

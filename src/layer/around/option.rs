@@ -20,6 +20,11 @@ impl<P: Policy> Policy for Option<P> {
     }
 
     #[inline]
+    fn looks(&self) -> bool {
+        self.as_ref().is_some_and(P::looks)
+    }
+
+    #[inline]
     fn is_off(&self) -> bool {
         self.as_ref().is_none_or(P::is_off)
     }

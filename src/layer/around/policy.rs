@@ -39,6 +39,12 @@ pub trait Policy: Send + Sync + 'static {
         Self::WAITS
     }
 
+    /// Whether this one, as it is set, wants to be shown the tool. Asked only where [`TOOL`](Self::TOOL) or
+    /// [`OBSERVES`](Self::OBSERVES) says that it may. Without, a call costs no look-up, and is held to no tool.
+    fn looks(&self) -> bool {
+        true
+    }
+
     /// Whether this one is switched off: the service within is as it would be without the layer, in its readiness too.
     fn is_off(&self) -> bool {
         false

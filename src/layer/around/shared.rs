@@ -55,6 +55,9 @@ impl<P: Policy> Shared<P> {
         let View::Call(call) = request.view() else {
             return Some(self.policy.before(request.view(), Site { tool: None, catalog: Some(catalog) }));
         };
+        if !self.policy.looks() {
+            return Some(self.policy.before(View::Call(call), Site { tool: None, catalog: Some(catalog) }));
+        }
         let snapshot = catalog.snapshot();
         let tool = snapshot.get(call.name());
         if P::TOOL
@@ -74,7 +77,7 @@ impl<P: Policy> Shared<P> {
     pub(super) async fn wait(&self, mut request: View<'_>) -> Step<P::State> {
         let catalog = self.catalog.get();
         let tool = match &mut request {
-            View::Call(call) => {
+            View::Call(call) if self.policy.looks() => {
                 let tool = catalog.and_then(|catalog| catalog.get(call.name()));
                 // It may be there only since `before`, and be another one by the time that the wait is over.
                 if P::TOOL

@@ -1,9 +1,14 @@
-use std::{borrow::Cow, fmt, sync::Arc};
+use std::{
+    borrow::Cow,
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 use http::Extensions;
 
 use super::{hook::Hook, when::selected};
 use crate::{
+    layer::around::Site,
     model::{Arguments, Context, ListTools, Outcome, Remark, ToolCall, ToolList, ToolResponse, ToolResult, ToolSpec, remark},
     operation::Operation,
     router::Catalog,
@@ -133,7 +138,9 @@ impl Listed<'_> {
 /// A call that is about to run: what a `before` hook is shown.
 pub struct BeforeCall<'a> {
     pub(super) call: &'a mut ToolCall,
-    pub(super) tool: Option<&'a ToolEntry>,
+    pub(super) site: Site<'a>,
+    /// The tool, where the layer has not looked it up.
+    pub(super) looked_up: OnceLock<Option<Arc<ToolEntry>>>,
     pub(super) answer: Option<Box<ToolResponse>>,
     pub(super) remarks: Remarks<'a>,
 }
@@ -145,10 +152,22 @@ impl BeforeCall<'_> {
         self.call
     }
 
-    /// The tool; `None` where none of that name is registered.
+    /// The tool; `None` where none of that name is registered. If another one has its name by the time that the call gets there, the call
+    /// is refused.
     #[must_use]
-    pub const fn tool(&self) -> Option<&ToolEntry> {
-        self.tool
+    pub fn tool(&self) -> Option<&ToolEntry> {
+        match (self.site.tool, self.site.catalog) {
+            (None, Some(catalog)) => self.looked_up.get_or_init(|| catalog.get(self.call.name())).as_deref(),
+            (tool, _) => tool,
+        }
+    }
+
+    /// Holds the call to the tool that the hook looked at.
+    #[inline]
+    pub(super) fn judged(&mut self) {
+        if let Some(Some(tool)) = self.looked_up.get() {
+            self.call.set_judged(tool.serial());
+        }
     }
 
     /// The arguments.

@@ -11,25 +11,57 @@ use futures_util::future::BoxFuture;
 use tower_layer::Layer;
 
 use super::{
+    background::Background,
     event::{AfterCall, BeforeCall, Ended, Listed, Request},
     halt::Halt,
     hook::{Hook, HookError, Observed},
     policy::Hooks,
+    set::{Limits, Set},
     when::Event,
 };
 use crate::layer::around::{Policed, PolicyLayer};
 
 /// Runs hooks around requests; see the [module](super).
 #[must_use = "a layer does nothing until it wraps a service"]
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct HooksLayer {
     hooks: Vec<Hook>,
+    background: Background,
+    limits: Limits,
+}
+
+impl Default for HooksLayer {
+    /// Without hooks.
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl HooksLayer {
+    /// Of how many calls async observers hear at once, and how many wait for their turn, unless
+    /// [`observing`](Self::observing) says otherwise.
+    pub const OBSERVING: (usize, usize) = (64, 1024);
+
+    /// How many bytes the calls and responses that wait for their turn may take.
+    const OBSERVING_BYTES: usize = 64 * 1024 * 1024;
+
     /// Without hooks.
-    pub const fn new() -> Self {
-        Self { hooks: Vec::new() }
+    pub fn new() -> Self {
+        let (at_once, waiting) = Self::OBSERVING;
+        Self { hooks: Vec::new(), background: Background::default(), limits: Limits { at_once, waiting, bytes: Self::OBSERVING_BYTES } }
+    }
+
+    /// Lets async observers hear of so many ended calls at once, at least one, and so many more wait for their turn, in 64 MiB at most. Of
+    /// further ones they do not hear, which is [counted](Background::dropped).
+    pub fn observing(mut self, at_once: usize, waiting: usize) -> Self {
+        (self.limits.at_once, self.limits.waiting) = (at_once.max(1), waiting);
+        self
+    }
+
+    /// What async observers have still to hear: to wait for before the process ends, and to watch.
+    #[must_use]
+    pub fn background(&self) -> Background {
+        self.background.clone()
     }
 
     /// Adds a hook, behind those of its event that are there.
@@ -132,7 +164,7 @@ impl<S> Layer<S> for HooksLayer {
     type Service = Policed<S, Hooks>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        PolicyLayer::new(Hooks::new(&self.hooks)).layer(inner)
+        PolicyLayer::new(Hooks::new(Set::new(&self.hooks, self.background.clone(), self.limits))).layer(inner)
     }
 }
 

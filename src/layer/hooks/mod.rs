@@ -75,13 +75,20 @@
 //!
 //! # Cancellation
 //!
-//! A call that is dropped after its first hook has run ends for the observers as cancelled. Async hooks are dropped where they are. Async
-//! observers are not: what nobody waits for any more goes on in the background, within its timeout.
+//! A call that is dropped after its first hook has run ends for the observers as cancelled. Async hooks are dropped where they are.
+//!
+//! # Observers
+//!
+//! Those that hear at once do so before the caller has its answer, in order. Async ones hear in the [background](Background), after these, and
+//! no answer waits for them; those of one call hear in order, those of different calls at the same time. How many at once and how many wait
+//! is [bounded](HooksLayer::observing). They need a tokio runtime; where there is none they have failed.
 //!
 //! # Cost
 //!
 //! A hook that does not wait costs no allocation. An async one costs a box, and the waiting two more, for those calls that it is about.
-//! The layer keeps a copy of the call for `after` hooks and observers, and none without.
+//! The layer keeps a copy of the call for `after` hooks and observers, and none without; async observers get one of the response too. A tool
+//! is looked up for hooks that are about some tools only or take tools away, or that [ask for it](BeforeCall::tool); such a call runs that
+//! tool or none.
 //!
 //! # Compared with others
 //!
@@ -89,6 +96,7 @@
 //! the arguments nor turn a success into a failure. The events of Sake are the first four. There, a hook that halts also keeps what
 //! follows from hearing of it, and none can answer in the tool's place.
 
+mod background;
 mod event;
 #[cfg(feature = "process")]
 pub mod external;
@@ -103,6 +111,7 @@ mod walk;
 mod when;
 
 pub use self::{
+    background::Background,
     event::{AfterCall, BeforeCall, Ended, Listed, Request},
     halt::Halt,
     hook::{Hook, HookError, Observed},

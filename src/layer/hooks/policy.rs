@@ -5,7 +5,6 @@ use futures_util::{FutureExt, future::BoxFuture};
 use super::{
     event::Asked,
     hook::Hook,
-    observe,
     set::{CallRun, Set, Stop, Stopped},
     walk::Walk,
     when::Event,
@@ -33,8 +32,8 @@ enum Kind {
 }
 
 impl Hooks {
-    pub(super) fn new(hooks: &[Hook]) -> Self {
-        Self(Arc::new(Set::new(hooks)))
+    pub(super) fn new(set: Set) -> Self {
+        Self(Arc::new(set))
     }
 
     #[inline]
@@ -79,6 +78,11 @@ impl Policy for Hooks {
     const TOOL: bool = true;
 
     const WAITS: bool = true;
+
+    #[inline]
+    fn looks(&self) -> bool {
+        self.0.looks
+    }
 
     fn note(&self) -> Option<Note> {
         let set = &*self.0;
@@ -163,11 +167,7 @@ impl Policy for Hooks {
                 }
                 (Kind::Call(run), Reply::Call(response)) => {
                     self.0.outward_over(run, response).await;
-                    // Kept where it can be finished if the caller goes away meanwhile.
-                    let telling = self.0.tell_in_order(run, response);
-                    run.told = true;
-                    run.telling().insert(telling).as_mut().await;
-                    *run.telling() = None;
+                    run.settled = true;
                 }
                 _ => {}
             }
@@ -186,16 +186,12 @@ impl Policy for Hooks {
                 return;
             }
         };
-        if run.told {
-            if let Some(telling) = run.take_telling() {
-                observe::in_background(self.0.observers.iter().filter(|hook| hook.waits).cloned(), telling);
-            }
-            return;
-        }
         let outcome;
         let response = match &mut ending {
             Ending::Reply(Reply::Call(response)) => {
-                self.0.outward_now(&mut run, response);
+                if !run.settled {
+                    self.0.outward_now(&mut run, response);
+                }
                 outcome = response.outcome();
                 Some(&**response)
             }

@@ -2,9 +2,8 @@
 
 use std::borrow::Cow;
 
-use futures_util::future::BoxFuture;
-
 use super::{
+    background::Background,
     event::Asked,
     hook::Hook,
     when::{Event, selected},
@@ -25,7 +24,22 @@ pub(super) struct Set {
     pub(super) lists: bool,
     pub(super) lists_wait: bool,
     outward_scoped: bool,
-    outward_waits: bool,
+    after_waits: bool,
+    /// Whether any of them is about some tools only, or takes tools away.
+    pub(super) looks: bool,
+    /// Where async observers hear.
+    pub(super) background: Background,
+    pub(super) limits: Limits,
+}
+
+/// How much async observers may be behind.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Of how many calls at once they hear.
+    pub(super) at_once: usize,
+    /// How many calls wait for their turn, and how many bytes these may keep.
+    pub(super) waiting: usize,
+    pub(super) bytes: usize,
 }
 
 /// Why a request does not go on inward, and the hook that says so.
@@ -44,9 +58,10 @@ pub(super) struct CallRun {
     pub(super) call: ToolCall,
     /// Which of the first hooks on the way out are about this tool, by their number.
     about: u64,
-    /// Whether one of the hooks on the way out takes its time.
+    /// Whether one of the hooks over the result takes its time.
     pub(super) waits: bool,
-    pub(super) told: bool,
+    /// Whether the hooks over the result have run.
+    pub(super) settled: bool,
     rare: Option<Box<Rare>>,
 }
 
@@ -56,7 +71,6 @@ struct Rare {
     halted: Option<Cow<'static, str>>,
     /// Which of the further hooks are about this tool; empty for all of them.
     about: Vec<u64>,
-    telling: Option<BoxFuture<'static, ()>>,
 }
 
 impl CallRun {
@@ -95,20 +109,10 @@ impl CallRun {
             self.rare().remarks = remarks;
         }
     }
-
-    /// Observers that are being told and take their time.
-    pub(super) fn telling(&mut self) -> &mut Option<BoxFuture<'static, ()>> {
-        &mut self.rare().telling
-    }
-
-    #[inline]
-    pub(super) fn take_telling(&mut self) -> Option<BoxFuture<'static, ()>> {
-        self.rare.as_mut()?.telling.take()
-    }
 }
 
 impl Set {
-    pub(super) fn new(hooks: &[Hook]) -> Self {
+    pub(super) fn new(hooks: &[Hook], background: Background, limits: Limits) -> Self {
         let of = |events: &[Event]| -> Box<[Hook]> { hooks.iter().filter(|hook| events.contains(&hook.event)).cloned().collect() };
         let mut inward = of(&[Event::BeforeRequest, Event::AfterList, Event::Before]);
         inward.sort_by_key(|hook| hook.event);
@@ -121,10 +125,13 @@ impl Set {
             lists: inward.iter().any(|hook| list(&hook)),
             lists_wait: inward.iter().filter(list).any(|hook| hook.waits),
             outward_scoped: outward().any(|hook| hook.only.is_some()),
-            outward_waits: outward().any(|hook| hook.waits),
+            after_waits: after.iter().any(|hook| hook.waits),
+            looks: hooks.iter().any(|hook| list(&hook) || hook.only.is_some()),
             inward,
             after,
             observers,
+            background,
+            limits,
         }
     }
 
@@ -141,7 +148,7 @@ impl Set {
     /// What the hooks on the way out need.
     #[inline]
     pub(super) fn run_of(&self, call: ToolCall, tool: Option<&ToolEntry>, remarks: Vec<Remark>) -> CallRun {
-        let mut run = CallRun { call, about: u64::MAX, waits: self.outward_waits, told: false, rare: None };
+        let mut run = CallRun { call, about: u64::MAX, waits: self.after_waits, settled: false, rare: None };
         run.put_remarks(remarks);
         if self.outward_scoped {
             self.scope(&mut run, tool);
@@ -159,7 +166,7 @@ impl Set {
             if !selected(hook, tool, run.call.name()) {
                 continue;
             }
-            run.waits |= hook.waits;
+            run.waits |= hook.waits && hook.event == Event::After;
             match number.checked_sub(64) {
                 None => run.about |= 1 << number,
                 Some(further) => run.rare().about[further / 64] |= 1 << (further % 64),

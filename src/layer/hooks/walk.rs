@@ -1,5 +1,7 @@
 //! The way through the hooks, inward and outward.
 
+use std::sync::OnceLock;
+
 use super::{
     event::{AfterCall, Asked, BeforeCall, Items, Listed, Remarks, Request},
     halt::{self, Halt},
@@ -43,8 +45,9 @@ macro_rules! one {
             }
             (Act::Before($form), Asked::Call(call)) => {
                 let remarks = Remarks { by: &$hook.name, all: $remarks };
-                let $event = &mut BeforeCall { call, tool: $site.tool, answer: None, remarks };
+                let $event = &mut BeforeCall { call, site: $site, looked_up: OnceLock::new(), answer: None, remarks };
                 let flow = $flow;
+                $event.judged();
                 match $event.answer.take() {
                     Some(answer) if flow.is_ok() => Err(Box::new(Stopped { by: $hook.name.clone(), stop: Stop::Answer(*answer) })),
                     _ => Ok(flow),

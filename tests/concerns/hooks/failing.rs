@@ -116,9 +116,10 @@ async fn a11_an_observer_that_fails_changes_nothing_and_is_counted() {
             last_async.say("last_async");
             async {}
         });
-    let failures = layer.failures();
+    let (failures, background) = (layer.failures(), layer.background());
     let stack = layer.layer(Router::new().tool(Probe::new().tool("t")));
     assert_eq!(stack.run_call(call("t")).await.as_text().as_deref(), Some("ok"));
+    background.idle().await;
     assert_eq!(
         failures.iter().map(|(name, _, count)| format!("{name}:{count}")).collect::<Vec<_>>().join(" "),
         "error:1 panic:1 error_async:1 panic_async:1 timeout:1 last:0 last_async:0"
@@ -177,8 +178,9 @@ fn without_timers_a_hook_that_waits_has_failed() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
         let layer = HooksLayer::new().on_finish_async("observer", |_| async {});
-        let failures = layer.failures();
+        let (failures, background) = (layer.failures(), layer.background());
         assert!(layer.layer(Router::new().tool(Probe::new().tool("t"))).run_call(call("t")).await.is_completed());
+        background.idle().await;
         assert_eq!(failures.total(), 1);
 
         let layer = HooksLayer::new().before_async("hook", |_| Box::pin(async { Ok(()) }));

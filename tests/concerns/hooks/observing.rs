@@ -1,7 +1,5 @@
 //! Observers hear of every end, once, and of nothing else.
 
-use std::time::Duration;
-
 use futures_util::FutureExt;
 use toolstack::{
     Refusal, RefusalKind, Router, StackExt, ToolResponse,
@@ -72,9 +70,11 @@ async fn a01_every_end_is_heard_once() {
         let stack = observed(&trace, waits).layer(router);
         for (name, _, heard) in answers {
             stack.run_call(call(name)).await;
+            background().await;
             assert_eq!(trace.text(), heard, "{name}, async: {waits}");
         }
         stack.run_call(call("no_such_tool")).await;
+        background().await;
         assert_eq!(trace.text(), "denied finish:unknown_tool");
     }
 }
@@ -135,6 +135,7 @@ async fn an_error_and_a_panic_from_within_are_heard_of_and_pass() {
         let strict = Strict::new(Router::new().tool(Probe::new().tool("t")));
         let stack = observed(&trace, waits).layer(strict.clone());
         stack.run_call(call("t")).await;
+        background().await;
         trace.take();
         for behaviour in [Behaviour::Fail, Behaviour::PanicInCall, Behaviour::PanicInFuture] {
             strict.behave(behaviour);
@@ -157,30 +158,6 @@ async fn an_observer_may_panic_while_a_panic_passes() {
     strict.behave(Behaviour::PanicInFuture);
     assert_eq!(stack.run_call(call("t")).await.outcome().as_str(), "internal");
     assert_eq!(failures.total(), 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_async_observer_is_waited_for_and_finished_when_nobody_waits() {
-    let trace = Trace::default();
-    let heard = trace.clone();
-    let layer = HooksLayer::new().on_finish_async("slow", move |end| {
-        let heard = heard.clone();
-        async move {
-            heard.say("begin");
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            heard.say(format!("end:{}", end.outcome()));
-        }
-    });
-    let stack = layer.layer(Router::new().tool(Probe::new().tool("t")));
-    assert!(stack.run_call(call("t")).await.is_completed());
-    assert_eq!(trace.text(), "begin end:completed");
-
-    let mut running = Box::pin(stack.run_call(call("t")));
-    assert!(running.as_mut().now_or_never().is_none());
-    drop(running);
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    // It had begun, and goes on; it is not told again of another end.
-    assert_eq!(trace.text(), "begin end:completed");
 }
 
 #[test]
@@ -214,10 +191,12 @@ async fn many_calls_at_once_are_each_heard_of_once() {
                 if odd { Err(Halt::forbidden()) } else { Ok(()) }
             })
         });
+        let in_background = layer.background();
         let stack = layer.layer(Router::new().tool(Probe::new().tool("t")));
         let calls = (0..100).map(|n| stack.run_call(call("t").with_id(format!("c{n}"))));
         let answers = futures_util::future::join_all(calls).await;
         assert_eq!(answers.iter().filter(|answer| answer.is_completed()).count(), 50);
+        in_background.idle().await;
         let heard = trace.take();
         let count = |what: &str| heard.iter().filter(|heard| *heard == what).count();
         assert_eq!(
@@ -250,5 +229,6 @@ async fn an_observer_gets_a_copy_or_a_reference_and_the_caller_the_response() {
         });
     let stack = layer.layer(Router::new().tool(Probe::new().tool("t")));
     assert_eq!(stack.run_call(call("t")).await.as_text().as_deref(), Some("ok\nsigned"));
+    background().await;
     assert_eq!(trace.take(), ["ok\nsigned 1", "ok\nsigned\nchanged"]);
 }

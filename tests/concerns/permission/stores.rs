@@ -76,7 +76,7 @@ async fn i08_questions_that_are_over_are_not_kept_until_the_store_is_full() {
     assert_eq!(ids(&store).await, ["b", "c"]);
 }
 
-fn grant(id: &str, scope: GrantScope) -> Grant {
+fn grant(id: &str, scope: &GrantScope) -> Grant {
     let fields: Value = json!({
         "id": id, "effect": "allow", "scope": scope, "owner": owner("ada"), "tool": tool("t"),
         "expires": now() + Duration::from_secs(3600),
@@ -88,7 +88,7 @@ fn grant(id: &str, scope: GrantScope) -> Grant {
 async fn i08_grants_are_bounded_in_bytes_and_go_when_they_have_ended() {
     let long = |id: &str, bytes: usize| {
         let rule: ArgumentRule = serde_json::from_value(json!({ "path": "/a", "equals": format!("{id}{}", "x".repeat(bytes)) })).unwrap();
-        grant(id, GrantScope::Arguments(vec![rule]))
+        grant(id, &GrantScope::Arguments(vec![rule]))
     };
     assert!(MemoryGrants::new().add(long("a", 64 * 1024)).await.is_err());
     let store = MemoryGrants::with_max(10).max_bytes(4000, 7000);
