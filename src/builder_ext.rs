@@ -5,8 +5,10 @@ use tower::{ServiceBuilder, layer::util::Stack};
 use crate::{
     error::Refusal,
     layer::{
-        CallsLayer, CatchErrorLayer, CatchPanicLayer, PermissionLayer, PinLayer, PolicyLayer, RedactLayer, RequireFieldsLayer,
-        SessionLayer, TimeoutLayer, ValidateLayer, VisibilityLayer, calls,
+        AuditLayer, CallsLayer, CatchErrorLayer, CatchPanicLayer, PermissionLayer, PinLayer, PolicyLayer, RedactLayer, RequireFieldsLayer,
+        SessionLayer, TimeoutLayer, ValidateLayer, VisibilityLayer,
+        audit::AuditSink,
+        calls,
         closures::{self, Gate, GateAsync, GateTool, MapCall, MapList, MapResult},
         hooks::HooksLayer,
         permission::{Effect, Rules},
@@ -65,6 +67,10 @@ macro_rules! layers {
 }
 
 layers! {
+    /// Keeps a record of each operation. See [`audit`](crate::layer::audit).
+    fn audit[Sink](sink: Sink) -> AuditLayer
+        where [Sink: AuditSink] = AuditLayer::new(sink);
+
     /// Lets a layer of another crate see tool calls only. See [`calls`](crate::layer::calls()).
     fn calls[Inner](layer: Inner) -> CallsLayer<Inner> = calls::calls(layer);
 

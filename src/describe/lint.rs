@@ -257,6 +257,17 @@ const PAIRS: &[Pair] = &[
         ..Pair::NONE
     },
     Pair {
+        rule: "rewritten-unseen",
+        outer: |note| note.has(Duty::Rewrites) || note.has(Duty::RewritesArguments) || note.has(Duty::Pins),
+        inner: |note| note.has(Duty::Observes),
+        // What decides too has a fault of its own.
+        both: |outer, _| !outer.has(Duty::Decides),
+        unless_outside: |note| note.has(Duty::Observes),
+        why: "the inner one sees what the outer one made of the call, and not what was asked.",
+        help: "Put what observes outside what changes calls.",
+        ..Pair::NONE
+    },
+    Pair {
         rule: "results-before-retry",
         outer: |note| note.has(Duty::Repeats),
         inner: |note| note.has(Duty::CatchesErrors),

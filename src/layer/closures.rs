@@ -117,7 +117,7 @@ impl<F: Fn(&mut ToolCall) -> Result<(), Refusal> + Send + Sync + 'static> Policy
 /// Runs a closure that may put another call in the place of this one, and holds that to what this one was judged as.
 #[inline]
 fn held<T>(call: &mut ToolCall, closure: impl FnOnce(&mut ToolCall) -> T) -> T {
-    if call.judged() == 0 && call.permit().is_none() {
+    if !call.is_held() {
         return closure(call);
     }
     let judgement = call.judgement();

@@ -8,6 +8,7 @@
 //! | layer | does | why there |
 //! |---|---|---|
 //! | [`CatchPanicLayer`] | turns a panic into a refusal | so that every other layer's panic is caught, and observers within still finish |
+//! | [`AuditLayer`] | keeps a record of each operation, however it ends | outside whatever refuses or rewrites |
 //! | [`RedactLayer`] | hides secrets in results | outside whatever else changes results |
 //! | [`CatchErrorLayer`] | turns errors of other crates' layers into refusals | outside all layers whose errors it should catch |
 //! | [`VisibilityLayer`] | decides which tools there are for this caller | outside whatever would tell of a hidden tool by treating it otherwise |
@@ -37,6 +38,7 @@
 //! state, readiness and observers to be right, and a `Service` of your own. The [contract](crate::testing) tests all three.
 
 pub mod around;
+pub mod audit;
 pub mod calls;
 pub mod catch_error;
 pub mod catch_panic;
@@ -54,6 +56,7 @@ pub mod visibility;
 
 pub use self::{
     around::{Ending, Policy, PolicyLayer, Site, Step},
+    audit::AuditLayer,
     calls::{CallsLayer, calls},
     catch_error::CatchErrorLayer,
     catch_panic::CatchPanicLayer,

@@ -10,7 +10,11 @@ use serde::{
 };
 use serde_json::{Map, Value, value::RawValue};
 
-use super::{canonical::canonical, strict};
+use super::{
+    canonical::canonical,
+    feed::{feed, feed_value},
+    strict,
+};
 
 /// The arguments of a call, as the JSON they came in.
 ///
@@ -194,6 +198,15 @@ impl Arguments {
     /// The one text for all that is this JSON.
     pub(crate) fn canonical(&self) -> Result<String, ArgumentsError> {
         canonical(self.as_json()?).map_err(ArgumentsError::json)
+    }
+
+    /// Writes the one text for all that is this JSON, without holding it.
+    pub(crate) fn feed(&self, out: &mut impl std::io::Write) -> serde_json::Result<()> {
+        match &self.0 {
+            Repr::Value(None) => feed("{}", out),
+            Repr::Value(Some(given)) => feed_value(&given.value, out),
+            Repr::Text { text, .. } => feed(text, out),
+        }
     }
 
     /// How long the JSON text is, in bytes; `None` for a handed-over value that was not written yet.

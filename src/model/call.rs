@@ -2,7 +2,7 @@ use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::SerializeMap};
 
-use super::{Arguments, CallId, Context, RawObject, Resume, ToolName, permit::Permit};
+use super::{Arguments, CallId, Context, RawObject, Resume, ToolName, permit::Permit, trail::Trail};
 
 /// One call of a tool: the request of the tool stack.
 ///
@@ -113,9 +113,14 @@ impl ToolCall {
         self.permit.as_deref()
     }
 
+    /// Whether a layer judged it or observes it, so that a call in its place has to be [held](Self::hold_to) to something.
+    pub(crate) const fn is_held(&self) -> bool {
+        self.judged != 0 || self.permit.is_some() || self.context.trail().is_some()
+    }
+
     /// What layers have judged so far.
     pub(crate) fn judgement(&self) -> Judgement {
-        Judgement { judged: self.judged, permit: self.permit.clone() }
+        Judgement { judged: self.judged, permit: self.permit.clone(), trail: self.context.trail().cloned() }
     }
 
     /// Holds this call to what another was judged as, for whoever puts a new call into the place of a judged one: what was judged has to
@@ -125,11 +130,28 @@ impl ToolCall {
         if self.permit.is_none() {
             self.permit = judgement.permit;
         }
+        if let (None, Some(trail)) = (self.context.trail(), judgement.trail) {
+            self.context.follow(trail);
+        }
     }
 
-    /// Uses the permit up, as the last one before the tool.
-    pub(crate) fn use_permit(&mut self) {
+    /// Whether something has to be done when the tool begins.
+    #[inline]
+    pub(crate) const fn is_watched(&self) -> bool {
+        self.permit.is_some() || self.context.trail().is_some()
+    }
+
+    /// Uses the permit up, and says that the tool begins, as the last one before the tool.
+    pub(crate) fn begin_tool(&mut self) {
         self.permit = None;
+        self.begin();
+    }
+
+    /// Says that what answers the call begins.
+    pub(crate) fn begin(&mut self) {
+        if let Some(trail) = self.context.take_trail() {
+            trail.begin(self);
+        }
     }
 
     /// Forgets the judgement, once the tool that was judged is what runs: it may pass the call on, to a router of its own for instance.
@@ -143,6 +165,8 @@ impl ToolCall {
 pub(crate) struct Judgement {
     judged: u64,
     permit: Option<Arc<Permit>>,
+    /// Who observes it: what happens to the call in its place happens to this one.
+    trail: Option<Arc<Trail>>,
 }
 
 impl fmt::Debug for ToolCall {

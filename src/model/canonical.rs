@@ -145,7 +145,7 @@ fn write_string(string: &str, out: &mut String) -> serde_json::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use proptest::prelude::*;
     use serde_json::{Map, Value};
 
@@ -169,7 +169,7 @@ mod tests {
         assert!(canonical(&("[".repeat(500) + &"]".repeat(500))).is_err());
     }
 
-    fn json() -> impl Strategy<Value = Value> {
+    pub(in crate::model) fn json() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             Just(Value::Null),
             any::<bool>().prop_map(Value::from),

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use smol_str::SmolStr;
 use tokio::time::Instant;
 
-use super::{CallId, Cancellation, Principal, Progress, RawObject, TraceContext, moment::Moment, owned::Owners};
+use super::{CallId, Cancellation, Principal, Progress, RawObject, TraceContext, moment::Moment, owned::Owners, trail::Trail};
 
 /// What every operation carries besides what it asks for: who asks, from where, until when, and what layers hand inward.
 ///
@@ -26,6 +26,8 @@ pub struct Context {
     deadline: Moment,
     started: Moment,
     rare: Option<Arc<Rare>>,
+    /// For whoever observes from further out.
+    trail: Option<Arc<Trail>>,
 }
 
 /// What many calls do not have.
@@ -91,7 +93,7 @@ impl Context {
     /// An empty context.
     #[must_use]
     pub const fn new() -> Self {
-        Self { deadline: Moment::NONE, started: Moment::NONE, rare: None }
+        Self { deadline: Moment::NONE, started: Moment::NONE, rare: None, trail: None }
     }
 
     fn rare(&self) -> &Rare {
@@ -112,7 +114,11 @@ impl Context {
 
     /// Sets who asks.
     pub fn set_principal(&mut self, principal: impl Into<Arc<Principal>>) {
-        self.rare_mut().principal = Some(principal.into());
+        let principal = principal.into();
+        if let Some(trail) = &self.trail {
+            trail.identify(&principal);
+        }
+        self.rare_mut().principal = Some(principal);
     }
 
     /// This context, with that principal.
@@ -204,6 +210,9 @@ impl Context {
     /// This context, within that trace.
     #[must_use]
     pub fn with_trace(mut self, trace: TraceContext) -> Self {
+        if let Some(trail) = &self.trail {
+            trail.trace(&trace);
+        }
         self.rare_mut().trace = Some(trace);
         self
     }
@@ -294,6 +303,19 @@ impl Context {
         &mut self.rare_mut().owners
     }
 
+    pub(crate) const fn trail(&self) -> Option<&Arc<Trail>> {
+        self.trail.as_ref()
+    }
+
+    pub(crate) const fn take_trail(&mut self) -> Option<Arc<Trail>> {
+        self.trail.take()
+    }
+
+    /// Has what happens from here on noted there.
+    pub(crate) fn follow(&mut self, trail: Arc<Trail>) {
+        self.trail = Some(trail);
+    }
+
     /// The way back into the stack that the operation came through.
     pub(crate) fn reentry<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         Arc::downcast(Arc::clone(self.rare().reentry.as_ref()?)).ok()
@@ -310,6 +332,7 @@ impl Context {
         Self {
             deadline: self.deadline,
             started: Moment::NONE,
+            trail: None,
             rare: Some(Arc::new(Rare {
                 principal: rare.principal.clone(),
                 session: rare.session.clone(),

@@ -66,6 +66,14 @@ impl CallId {
         })
     }
 
+    /// This id, with a long text cut.
+    pub(crate) fn cut(&self, cut: impl FnOnce(&str) -> SmolStr) -> Self {
+        match &self.0 {
+            Repr::Text(text) => Self(Repr::Text(cut(text))),
+            _ => self.clone(),
+        }
+    }
+
     /// Whether this is the empty text, which some providers send for every call.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -13,6 +13,7 @@ mod cancellation;
 pub(crate) mod canonical;
 mod content;
 mod context;
+pub(crate) mod feed;
 mod id;
 mod interim;
 mod list;
@@ -31,6 +32,7 @@ mod secret;
 mod spec;
 pub(crate) mod strict;
 mod trace;
+pub(crate) mod trail;
 
 pub(crate) use self::progress::Listen;
 pub use self::{

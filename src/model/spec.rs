@@ -241,6 +241,10 @@ impl PartialEq for ToolSpec {
 }
 
 impl Fingerprint {
+    pub(crate) const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
     /// The 32 bytes of the hash.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 32] {

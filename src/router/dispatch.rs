@@ -33,8 +33,8 @@ impl Flat {
                 Target::Handler(handler) => {
                     call.discharge();
                     // A tool with layers of its own looks once more, within them.
-                    if call.permit().is_some() && !handler.layered() {
-                        call.use_permit();
+                    if call.is_watched() && !handler.layered() {
+                        call.begin_tool();
                     }
                     ResponseFuture::begun(|| handler.call_in_place(call))
                 }
@@ -71,7 +71,10 @@ fn unknown(flat: &Flat, call: &mut ToolCall) -> ResponseFuture {
     }
     match &flat.fallback {
         Some(_) if call.judged() != 0 => ResponseFuture::ready(changed(call)),
-        Some(fallback) => ResponseFuture::begun(|| fallback.call_in_place(call)),
+        Some(fallback) => {
+            call.begin();
+            ResponseFuture::begun(|| fallback.call_in_place(call))
+        }
         None => ResponseFuture::ready(ToolResponse::refused(Refusal::unknown_tool(call.name()))),
     }
 }

@@ -73,8 +73,8 @@ impl<H: Handler> Service<ToolCall> for ToolService<H> {
         if call.permit().is_some_and(|permit| !permit.holds(&call)) {
             return ResponseFuture(ToolFuture::ready(ToolResponse::refused(permit::changed(call.name()))));
         }
-        if call.permit().is_some() && !self.shared.handler.layered() {
-            call.use_permit();
+        if call.is_watched() && !self.shared.handler.layered() {
+            call.begin_tool();
         }
         call.discharge();
         ResponseFuture(self.shared.handler.call(call))

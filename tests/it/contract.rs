@@ -9,8 +9,10 @@ use serde_json::json;
 use toolstack::{
     ToolCall,
     layer::{
-        CatchErrorLayer, CatchPanicLayer, PinLayer, RedactLayer, RequireFieldsLayer, SessionLayer, TimeoutLayer, ValidateLayer,
-        VisibilityLayer, after, calls, gate, gate_async, gate_tool,
+        AuditLayer, CatchErrorLayer, CatchPanicLayer, PinLayer, RedactLayer, RequireFieldsLayer, SessionLayer, TimeoutLayer, ValidateLayer,
+        VisibilityLayer, after,
+        audit::AuditRecord,
+        calls, gate, gate_async, gate_tool,
         hooks::{Hook, HooksLayer},
         map_call, map_list, map_result, named,
         permission::{Approval, ApprovalRequest, Effect, PermissionLayer, Rules},
@@ -35,6 +37,8 @@ macro_rules! rows {
 }
 
 rows! {
+    audit_keeps_the_contract: Contract::new(|| AuditLayer::new(|_: &AuditRecord| {}));
+    audit_that_is_required_keeps_the_contract: Contract::new(|| AuditLayer::new(|_: &AuditRecord| {}).required());
     after_keeps_the_contract: Contract::new(|| after("after", |_| {}));
     calls_of_nothing_keep_the_contract: Contract::new(|| named("calls", calls(tower::layer::util::Identity::new())));
     catch_error_keeps_the_contract: Contract::new(CatchErrorLayer::new).closes_errors();

@@ -1,1 +1,3 @@
 //! What an operator sees of the calls.
+
+mod audit;

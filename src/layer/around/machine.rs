@@ -12,7 +12,7 @@ use tracing::{Instrument, Span};
 
 use super::{
     Policy, ResponseFuture, Step,
-    shared::{Guard, Shared},
+    shared::{Guard, Shared, Unseen},
 };
 use crate::{
     describe::{Describe, Description, Duty, Note},
@@ -242,7 +242,7 @@ impl<S, P> Policed<S, P> {
 
     /// Waits: for the catalog at the first request (nothing is decided then), for the policy where it asks to, for what is within.
     #[cold]
-    fn wait<Op>(&mut self, mut request: Op, mut step: Option<Step<P::State>>) -> Responding<S, P, Op>
+    fn wait<Op>(&mut self, request: Op, mut step: Option<Step<P::State>>) -> Responding<S, P, Op>
     where
         Op: Operation,
         P: Policy,
@@ -257,27 +257,40 @@ impl<S, P> Policed<S, P> {
             _ => self.inner.clone(),
         };
         let shared = Arc::clone(&self.shared);
+        // What goes on already ends, and what is still to be seen is seen, whether or not the future is ever polled.
+        let mut begun = None;
+        step = match step {
+            Some(Step::Continue(state)) => {
+                begun = Some(Guard::new(&shared, state));
+                Some(Step::Pass)
+            }
+            step => step,
+        };
+        let mut unseen = Unseen::new(&shared, request, step.is_none());
         ResponseFuture::waiting(async move {
             if Shared::<P>::LOOKS && step.is_none() {
                 let mut describe = Describe::new();
                 // What bounds the request bounds the question too.
-                if let Some(deadline) = request.context().deadline() {
+                if let Some(deadline) = unseen.request().and_then(|request| request.context().deadline()) {
                     describe.context.shorten_deadline(deadline);
                 }
-                match catalog(Box::pin(inner.clone().oneshot(describe))).await {
-                    Ok(catalog) => {
+                let catalog = catalog(Box::pin(inner.clone().oneshot(describe))).await;
+                step = match (catalog, unseen.request_mut()) {
+                    (Ok(catalog), Some(request)) => {
                         shared.learn(catalog);
-                        step = shared.before(&mut request);
+                        shared.before(request)
                     }
-                    Err(_) if !P::TOOL => step = Some(shared.before_blind(&mut request)),
-                    Err(refusal) => return Ok(Op::refuse(refusal)),
-                }
+                    (Err(_), Some(request)) if !P::TOOL => Some(shared.before_blind(request)),
+                    (Err(refusal), _) => return Ok(Op::refuse(refusal)),
+                    (Ok(_), None) => None,
+                };
             }
+            let Some(mut request) = unseen.seen() else { return Ok(Op::refuse(undecided())) };
             if P::WAITS && matches!(step, Some(Step::Wait)) {
                 step = Some(shared.wait(request.view()).await);
             }
             let guard = match step {
-                Some(Step::Pass) => Guard::empty(),
+                Some(Step::Pass) => begun.unwrap_or_else(Guard::empty),
                 Some(Step::Continue(state)) => Guard::new(&shared, state),
                 Some(Step::Refuse(refusal)) => return Ok(Op::refuse(refusal)),
                 Some(Step::Answer(answer)) => return Ok(answer_of::<Op>(shared.policy.note(), *answer)),

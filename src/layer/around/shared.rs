@@ -189,3 +189,43 @@ impl<P: Policy> Guard<P> {
         }
     }
 }
+
+/// A request on its way to `before`. A policy that observes sees it all the same if it ends before it gets there.
+pub(super) struct Unseen<P: Policy, Op: Operation> {
+    shared: Arc<Shared<P>>,
+    request: Option<Op>,
+    new: bool,
+}
+
+impl<P: Policy, Op: Operation> Unseen<P, Op> {
+    /// `new`, if `before` has not run.
+    pub(super) fn new(shared: &Arc<Shared<P>>, request: Op, new: bool) -> Self {
+        Self { shared: Arc::clone(shared), request: Some(request), new }
+    }
+
+    pub(super) const fn request(&self) -> Option<&Op> {
+        self.request.as_ref()
+    }
+
+    pub(super) const fn request_mut(&mut self) -> Option<&mut Op> {
+        self.request.as_mut()
+    }
+
+    /// The request, which `before` has seen.
+    pub(super) const fn seen(&mut self) -> Option<Op> {
+        self.request.take()
+    }
+}
+
+impl<P: Policy, Op: Operation> Drop for Unseen<P, Op> {
+    fn drop(&mut self) {
+        if !self.new || !P::OBSERVES || P::TOOL {
+            return;
+        }
+        if let Some(mut request) = self.request.take()
+            && let Ok(Step::Continue(state)) = catch_unwind(AssertUnwindSafe(|| self.shared.before_blind(&mut request)))
+        {
+            drop(Guard::new(&self.shared, state));
+        }
+    }
+}

@@ -1,7 +1,12 @@
 use std::fmt;
 
+use smol_str::SmolStr;
+
 use super::Effect;
-use crate::{model::ToolCall, tool::ToolEntry};
+use crate::{
+    model::{ToolCall, trail},
+    tool::ToolEntry,
+};
 
 /// A decision, for whoever keeps records of them. It is told whether or not the tool runs afterwards.
 ///
@@ -39,6 +44,22 @@ pub enum DecidedBy<'a> {
     Rule(&'a str),
     /// No rule is about the call.
     Unmatched,
+}
+
+impl DecidedBy<'_> {
+    /// The decision, for whoever observes the call from further out.
+    pub(super) fn noted(self, effect: Effect, enforced: bool) -> trail::Decided {
+        let (by, id) = match self {
+            Self::Engine => ("engine", None),
+            Self::Failure => ("failure", None),
+            Self::Grant(id) => ("grant", Some(id)),
+            Self::Nobody => ("nobody", None),
+            Self::Person => ("person", None),
+            Self::Rule(id) => ("rule", Some(id)),
+            Self::Unmatched => ("unmatched", None),
+        };
+        trail::Decided { effect, by, id: id.map(SmolStr::new), enforced }
+    }
 }
 
 impl fmt::Display for DecidedBy<'_> {

@@ -65,6 +65,9 @@ impl Permission {
         if !self.enforced && effect > Effect::Allow {
             tracing::info!(tool = %call.name(), %effect, %by, "permission: not enforced");
         }
+        if let Some(trail) = call.context.trail() {
+            trail.decide(|| by.noted(effect, self.enforced));
+        }
         if let Some(observer) = &self.observer {
             let decided = Decided { call, tool, effect, by, enforced: self.enforced };
             if catch_unwind(AssertUnwindSafe(|| observer(&decided))).is_err() {
