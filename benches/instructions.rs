@@ -10,8 +10,13 @@ use smallvec::{SmallVec, smallvec};
 use support::{Add, Counts, NAME, TEXT, Through, add_async, add_sync, allowed, answer, bare, operate, router, six_layers};
 use toolstack::{
     ListTools, Router, ServiceBuilderExt, ToolResponse,
-    layer::{HooksLayer, PolicyLayer, TimeoutLayer, VisibilityLayer, after, gate, gate_tool, map_call, map_result, named},
+    layer::{
+        HooksLayer, PolicyLayer, TimeoutLayer, VisibilityLayer, after, gate, gate_tool,
+        hooks::{Halt, Hook},
+        map_call, map_result, named,
+    },
     middleware::{Next, from_fn},
+    select::ToolSelector,
     stack::Stack,
 };
 use tower::{Layer, Service, ServiceBuilder, layer::util::Identity};
@@ -81,6 +86,15 @@ const CASES: &[(&str, fn(u64))] = &[
             }),
         )
     }),
+    ("hook_scoped", |n| {
+        let only = ToolSelector::new().name("[a-c]d?").expect("a glob");
+        around(
+            n,
+            HooksLayer::new()
+                .hook(Hook::before("look", |call| call.call().name().is_empty().then(Halt::forbidden).map_or(Ok(()), Err)).only(only)),
+        )
+    }),
+    ("hook_observer", |n| around(n, HooksLayer::new().on_finish("look", |end| _ = black_box(end.outcome())))),
     ("catch_panic", |n| around(n, ServiceBuilder::new().catch_panic().into_inner())),
     ("catch_error", |n| around(n, ServiceBuilder::new().catch_error().into_inner())),
     ("visibility", |n| around(n, VisibilityLayer::new(|tool, _| !tool.has_tag("hidden")))),

@@ -83,6 +83,11 @@ impl Pattern {
         }
     }
 
+    /// Whether it is more than a text, or the beginning of one.
+    pub(super) const fn is_glob(&self) -> bool {
+        matches!(self.kind, Kind::Glob(_))
+    }
+
     /// The pattern as it was written.
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -80,6 +80,11 @@ impl ToolSelector {
         *self == Self::default()
     }
 
+    /// Whether to tell is as quick as to remember what was told.
+    pub(crate) fn is_quick(&self) -> bool {
+        self.names.len() <= 2 && !self.names.iter().any(Pattern::is_glob) && self.tags.is_empty() && self.sources.is_empty()
+    }
+
     /// Whether a tool that nobody registered is selected, such as one that a [fallback](crate::Router::fallback) answers for. All that is
     /// known of it is its name: it has no tag and no source, and is not believed in anything.
     #[must_use]

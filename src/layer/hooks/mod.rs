@@ -96,6 +96,7 @@
 //! the arguments nor turn a success into a failure. The events of Sake are the first four. There, a hook that halts also keeps what
 //! follows from hearing of it, and none can answer in the tool's place.
 
+mod about;
 mod background;
 mod event;
 #[cfg(feature = "process")]

@@ -25,7 +25,7 @@ impl Set {
         let mut later = Vec::new();
         for (number, hook) in self.observers.iter().enumerate() {
             let hears = hook.event == Event::OnFinish || Some(hook.event) == event;
-            if !hears || !run.is_about(self.after.len() + number) {
+            if !hears || !self.observes(run, number) {
                 continue;
             }
             match &hook.act {

@@ -3,6 +3,7 @@ use std::{fmt, sync::Arc};
 use futures_util::{FutureExt, future::BoxFuture};
 
 use super::{
+    about::About,
     event::Asked,
     hook::Hook,
     set::{CallRun, Set, Stop, Stopped},
@@ -13,7 +14,7 @@ use crate::{
     describe::{Duty, Note},
     error::Refusal,
     layer::around::{Ending, Policy, Site, Step},
-    model::{Context, Outcome, Remark, ToolCall, ToolResponse},
+    model::{Context, Outcome, Remark, ToolResponse},
     operation::{Reply, View},
     router::Catalog,
 };
@@ -37,27 +38,27 @@ impl Hooks {
     }
 
     #[inline]
-    fn step(&self, asked: Asked<'_>, site: Site<'_>, remarks: Vec<Remark>, stopped: Option<Box<Stopped>>) -> Step<Running> {
+    fn step(&self, asked: Asked<'_>, site: Site<'_>, about: About, remarks: Vec<Remark>, stopped: Option<Box<Stopped>>) -> Step<Running> {
         let set = &*self.0;
         match (asked, stopped) {
             (Asked::Call(_), None) if set.after.is_empty() && set.observers.is_empty() && remarks.is_empty() => Step::Pass,
-            (Asked::Call(call), None) => Step::Continue(Running(Kind::Call(set.run_of(call.clone(), site.tool, remarks)))),
+            (Asked::Call(call), None) => Step::Continue(Running(Kind::Call(set.run_of(call, about, remarks)))),
             (Asked::List(list), None) if set.lists => {
                 Step::Continue(Running(Kind::List(list.context.clone(), site.catalog.cloned(), false)))
             }
             (Asked::List(_), None) => Step::Pass,
-            (asked, Some(stopped)) => self.stopped(&asked, site, remarks, *stopped),
+            (asked, Some(stopped)) => self.stopped(&asked, about, remarks, *stopped),
         }
     }
 
     #[cold]
-    fn stopped(&self, asked: &Asked<'_>, site: Site<'_>, remarks: Vec<Remark>, stopped: Stopped) -> Step<Running> {
+    fn stopped(&self, asked: &Asked<'_>, about: About, remarks: Vec<Remark>, stopped: Stopped) -> Step<Running> {
         let call = match (asked, &stopped.stop) {
             (Asked::Call(call), _) => call,
             (Asked::List(_), Stop::Refuse(refusal)) => return Step::Refuse(refusal.clone()),
             (Asked::List(_), Stop::Answer(_)) => return Step::Pass,
         };
-        let mut run = self.0.run_of(ToolCall::clone(call), site.tool, remarks);
+        let mut run = self.0.run_of(call, about, remarks);
         let response = match stopped.stop {
             Stop::Answer(mut response) => {
                 response.serve_by(stopped.by);
@@ -123,30 +124,32 @@ impl Policy for Hooks {
     #[inline]
     fn before(&self, request: View<'_>, site: Site<'_>) -> Step<Running> {
         let Some(mut asked) = asked(request) else { return Step::Pass };
-        if self.0.waits_inward(&asked, site.tool) {
+        let about = self.0.about(&asked, site.tool);
+        if self.0.waits_inward(&asked, &about) {
             // All of them run after the wait has begun, in their order.
             return Step::Wait;
         }
         let mut remarks = Vec::new();
-        let stopped = match self.0.inward_now(&mut asked, site, &mut remarks, 0) {
+        let stopped = match self.0.inward_now(&mut asked, site, &about, &mut remarks, 0) {
             Walk::Through => None,
             Walk::Stopped(stopped) => Some(stopped),
             Walk::Waits(_) => return Step::Refuse(Refusal::internal("a hook waits that was not about this call")),
         };
-        self.step(asked, site, remarks, stopped)
+        self.step(asked, site, about, remarks, stopped)
     }
 
     fn wait<'a>(&'a self, request: View<'a>, site: Site<'a>) -> BoxFuture<'a, Step<Running>> {
         Box::pin(async move {
             let Some(mut asked) = asked(request) else { return Step::Pass };
+            let about = self.0.about(&asked, site.tool);
             let mut unfinished = Unfinished(None);
             if let (Asked::Call(call), false) = (&asked, self.0.observers.is_empty()) {
-                unfinished.0 = Some((Arc::clone(&self.0), self.0.run_of(ToolCall::clone(call), site.tool, Vec::new())));
+                unfinished.0 = Some((Arc::clone(&self.0), self.0.run_of(call, about.clone(), Vec::new())));
             }
             let mut remarks = Vec::new();
-            let stopped = self.0.inward(&mut asked, site, &mut remarks).await.err();
+            let stopped = self.0.inward(&mut asked, site, &about, &mut remarks).await.err();
             unfinished.0 = None;
-            self.step(asked, site, remarks, stopped)
+            self.step(asked, site, about, remarks, stopped)
         })
     }
 
@@ -175,32 +178,24 @@ impl Policy for Hooks {
     }
 
     #[inline]
-    fn after(&self, state: Running, mut ending: Ending<'_>) {
-        let mut run = match state.0 {
-            Kind::Call(run) => run,
-            Kind::List(context, catalog, done) => {
-                if let (false, Ending::Reply(Reply::List(list))) = (done, ending) {
-                    // None of them takes its time: otherwise the list has been gone through.
-                    let _ = self.0.listed(list, &context, catalog.as_ref()).now_or_never();
-                }
-                return;
-            }
-        };
-        let outcome;
-        let response = match &mut ending {
-            Ending::Reply(Reply::Call(response)) => {
+    fn after(&self, mut state: Running, mut ending: Ending<'_>) {
+        // Borrowed, since what a call carries is long, and moved already more often than one likes.
+        match (&mut state.0, &mut ending) {
+            (Kind::Call(run), Ending::Reply(Reply::Call(response))) => {
                 if !run.settled {
-                    self.0.outward_now(&mut run, response);
+                    self.0.outward_now(run, response);
                 }
-                outcome = response.outcome();
-                Some(&**response)
+                if !self.0.observers.is_empty() {
+                    self.0.tell(run, response.outcome(), Some(response));
+                }
             }
-            ending => {
-                outcome = ending.outcome();
-                None
+            (Kind::Call(run), ending) => self.0.tell(run, ending.outcome(), None),
+            (Kind::List(context, catalog, false), Ending::Reply(Reply::List(list))) => {
+                // None of them takes its time: otherwise the list has been gone through.
+                let _ = self.0.listed(list, context, catalog.as_ref()).now_or_never();
             }
-        };
-        self.0.tell(&run, outcome, response);
+            (Kind::List(..), _) => {}
+        }
     }
 }
 

@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 
 use super::{
+    about::{About, Scopes},
     background::Background,
     event::Asked,
     hook::Hook,
-    when::{Event, selected},
+    when::Event,
 };
 use crate::{
     error::Refusal,
@@ -19,12 +20,15 @@ pub(super) struct Set {
     pub(super) inward: Box<[Hook]>,
     pub(super) after: Box<[Hook]>,
     pub(super) observers: Box<[Hook]>,
+    /// How many of these are for requests of any kind: the first ones.
+    requests: usize,
     inward_waits: bool,
     /// Whether lists are gone through, and whether that takes time.
     pub(super) lists: bool,
     pub(super) lists_wait: bool,
-    outward_scoped: bool,
     after_waits: bool,
+    /// Where any hook is about some tools only.
+    scopes: Option<Scopes>,
     /// Whether any of them is about some tools only, or takes tools away.
     pub(super) looks: bool,
     /// Where async observers hear.
@@ -56,8 +60,7 @@ pub(super) enum Stop {
 /// What a call carries through the layer.
 pub(super) struct CallRun {
     pub(super) call: ToolCall,
-    /// Which of the first hooks on the way out are about this tool, by their number.
-    about: u64,
+    pub(super) about: About,
     /// Whether one of the hooks over the result takes its time.
     pub(super) waits: bool,
     /// Whether the hooks over the result have run.
@@ -69,21 +72,9 @@ pub(super) struct CallRun {
 struct Rare {
     remarks: Vec<Remark>,
     halted: Option<Cow<'static, str>>,
-    /// Which of the further hooks are about this tool; empty for all of them.
-    about: Vec<u64>,
 }
 
 impl CallRun {
-    #[inline]
-    pub(super) fn is_about(&self, number: usize) -> bool {
-        match number.checked_sub(64) {
-            None => self.about >> number & 1 == 1,
-            Some(further) => {
-                self.rare.as_ref().and_then(|rare| rare.about.get(further / 64)).is_none_or(|about| about >> (further % 64) & 1 == 1)
-            }
-        }
-    }
-
     fn rare(&mut self) -> &mut Rare {
         self.rare.get_or_insert_default()
     }
@@ -102,13 +93,6 @@ impl CallRun {
     pub(super) fn take_remarks(&mut self) -> Vec<Remark> {
         self.rare.as_mut().map(|rare| std::mem::take(&mut rare.remarks)).unwrap_or_default()
     }
-
-    #[inline]
-    pub(super) fn put_remarks(&mut self, remarks: Vec<Remark>) {
-        if !remarks.is_empty() {
-            self.rare().remarks = remarks;
-        }
-    }
 }
 
 impl Set {
@@ -119,14 +103,15 @@ impl Set {
         let after = of(&[Event::After]);
         let observers = of(&[Event::OnSuccess, Event::OnError, Event::OnDenied, Event::OnFinish]);
         let list = |hook: &&Hook| hook.event == Event::AfterList;
-        let outward = || after.iter().chain(&observers);
+        let scopes = Scopes::new(hooks);
         Self {
+            requests: inward.iter().filter(|hook| hook.event == Event::BeforeRequest).count(),
             inward_waits: inward.iter().any(|hook| hook.waits),
             lists: inward.iter().any(|hook| list(&hook)),
             lists_wait: inward.iter().filter(list).any(|hook| hook.waits),
-            outward_scoped: outward().any(|hook| hook.only.is_some()),
             after_waits: after.iter().any(|hook| hook.waits),
-            looks: hooks.iter().any(|hook| list(&hook) || hook.only.is_some()),
+            looks: scopes.is_some() || hooks.iter().any(|hook| list(&hook)),
+            scopes,
             inward,
             after,
             observers,
@@ -139,47 +124,48 @@ impl Set {
         self.after.iter().chain(&self.observers)
     }
 
-    /// Whether a hook takes its time on the way in.
+    /// The hooks that are about the tool of this request. They are numbered inward and then outward.
     #[inline]
-    pub(super) fn waits_inward(&self, asked: &Asked<'_>, tool: Option<&ToolEntry>) -> bool {
-        self.inward_waits && self.inward.iter().any(|hook| hook.waits && concerns(hook, asked, tool))
+    pub(super) fn about(&self, asked: &Asked<'_>, tool: Option<&ToolEntry>) -> About {
+        match (&self.scopes, asked) {
+            (Some(scopes), Asked::Call(call)) => scopes.about(self.inward.iter().chain(self.outward()), tool, call.name()),
+            _ => About::ALL,
+        }
+    }
+
+    /// The hooks on the way in that there are for a request of this kind.
+    #[inline]
+    pub(super) fn inward_of(&self, asked: &Asked<'_>) -> &[Hook] {
+        match asked {
+            Asked::Call(_) => &self.inward,
+            Asked::List(_) => self.inward.get(..self.requests).unwrap_or_default(),
+        }
+    }
+
+    /// Whether a hook on the way in takes its time.
+    #[inline]
+    pub(super) fn waits_inward(&self, asked: &Asked<'_>, about: &About) -> bool {
+        self.inward_waits && self.inward_of(asked).iter().enumerate().any(|(number, hook)| hook.waits && about.has(number))
+    }
+
+    /// Whether the hook over results of this number is about the tool of this call.
+    #[inline]
+    pub(super) fn changes(&self, run: &CallRun, number: usize) -> bool {
+        run.about.has(self.inward.len() + number)
+    }
+
+    /// Whether the observer of this number is about the tool of this call.
+    #[inline]
+    pub(super) fn observes(&self, run: &CallRun, number: usize) -> bool {
+        run.about.has(self.inward.len() + self.after.len() + number)
     }
 
     /// What the hooks on the way out need.
-    #[inline]
-    pub(super) fn run_of(&self, call: ToolCall, tool: Option<&ToolEntry>, remarks: Vec<Remark>) -> CallRun {
-        let mut run = CallRun { call, about: u64::MAX, waits: self.after_waits, settled: false, rare: None };
-        run.put_remarks(remarks);
-        if self.outward_scoped {
-            self.scope(&mut run, tool);
-        }
-        run
-    }
-
-    fn scope(&self, run: &mut CallRun, tool: Option<&ToolEntry>) {
-        (run.about, run.waits) = (0, false);
-        let count = self.after.len() + self.observers.len();
-        if count > 64 {
-            run.rare().about.resize((count - 64).div_ceil(64), 0);
-        }
-        for (number, hook) in self.outward().enumerate() {
-            if !selected(hook, tool, run.call.name()) {
-                continue;
-            }
-            run.waits |= hook.waits && hook.event == Event::After;
-            match number.checked_sub(64) {
-                None => run.about |= 1 << number,
-                Some(further) => run.rare().about[further / 64] |= 1 << (further % 64),
-            }
-        }
-    }
-}
-
-/// Whether a hook on the way in runs for this request.
-#[inline]
-pub(super) fn concerns(hook: &Hook, asked: &Asked<'_>, tool: Option<&ToolEntry>) -> bool {
-    match asked {
-        Asked::Call(call) => selected(hook, tool, call.name()),
-        Asked::List(_) => hook.event == Event::BeforeRequest,
+    // It is long: within the one function that each call goes through, it is written where it stays.
+    #[inline(always)]
+    pub(super) fn run_of(&self, call: &ToolCall, about: About, remarks: Vec<Remark>) -> CallRun {
+        let waits = self.after_waits && self.after.iter().enumerate().any(|(at, hook)| hook.waits && about.has(self.inward.len() + at));
+        let rare = if remarks.is_empty() { None } else { Some(Box::new(Rare { remarks, halted: None })) };
+        CallRun { call: call.clone(), about, waits, settled: false, rare }
     }
 }

@@ -3,11 +3,12 @@
 use std::sync::OnceLock;
 
 use super::{
+    about::About,
     event::{AfterCall, Asked, BeforeCall, Items, Listed, Remarks, Request},
     halt::{self, Halt},
     hook::{Act, Flow, Hook, Run},
     run::{flat, later, now, report},
-    set::{CallRun, Set, Stop, Stopped, concerns},
+    set::{CallRun, Set, Stop, Stopped},
     when::Event,
 };
 use crate::{
@@ -104,9 +105,12 @@ fn refusal(hook: &Hook, halt: Halt, tool: Option<&ToolName>) -> Option<Refusal> 
 impl Set {
     /// Runs the hooks on the way in, from this one on, as far as they answer at once.
     #[inline]
-    pub(super) fn inward_now(&self, asked: &mut Asked<'_>, site: Site<'_>, remarks: &mut Vec<Remark>, from: usize) -> Walk {
-        for (at, hook) in self.inward.iter().enumerate().skip(from) {
-            if !concerns(hook, asked, site.tool) {
+    pub(super) fn inward_now(&self, asked: &mut Asked<'_>, site: Site<'_>, about: &About, remarks: &mut Vec<Remark>, from: usize) -> Walk {
+        let (hooks, mut next) = (self.inward_of(asked), from);
+        while let Some(hook) = hooks.get(next) {
+            let at = next;
+            next += 1;
+            if !about.has(at) {
                 continue;
             }
             if hook.waits {
@@ -127,10 +131,16 @@ impl Set {
     }
 
     /// Runs the hooks on the way in, until one stops the request.
-    pub(super) async fn inward(&self, asked: &mut Asked<'_>, site: Site<'_>, remarks: &mut Vec<Remark>) -> Result<(), Box<Stopped>> {
+    pub(super) async fn inward(
+        &self,
+        asked: &mut Asked<'_>,
+        site: Site<'_>,
+        about: &About,
+        remarks: &mut Vec<Remark>,
+    ) -> Result<(), Box<Stopped>> {
         let mut from = 0;
         loop {
-            let at = match self.inward_now(asked, site, remarks, from) {
+            let at = match self.inward_now(asked, site, about, remarks, from) {
                 Walk::Through => return Ok(()),
                 Walk::Stopped(stopped) => return Err(stopped),
                 Walk::Waits(at) => at,
@@ -173,12 +183,9 @@ impl Set {
     #[inline]
     pub(super) fn outward_now(&self, run: &mut CallRun, response: &mut ToolResponse) {
         let mut remarks = run.take_remarks();
-        if let (false, None, ToolResponse::Complete(result)) = (self.after.is_empty(), run.halted(), &mut *response) {
+        if let (None, ToolResponse::Complete(result)) = (run.halted(), &mut *response) {
             for (number, hook) in self.after.iter().enumerate() {
-                let Act::After(Run::Now(act)) = &hook.act else { continue };
-                if !run.is_about(number) {
-                    continue;
-                }
+                let (Act::After(Run::Now(act)), true) = (&hook.act, self.changes(run, number)) else { continue };
                 let saved = hook.fail_open.then(|| (result.clone(), remarks.len()));
                 let mut event = AfterCall { call: &run.call, result, remarks: Remarks { by: &hook.name, all: &mut remarks } };
                 if let Err(halt) = flat(now(|| act(&mut event)))
@@ -188,9 +195,7 @@ impl Set {
                 }
             }
         }
-        for remark in remarks {
-            response.add_remark(remark);
-        }
+        add(remarks, response);
     }
 
     /// Runs the hooks over a response, and adds the remarks to it.
@@ -198,10 +203,7 @@ impl Set {
         let mut remarks = run.take_remarks();
         if let (None, ToolResponse::Complete(result)) = (run.halted(), &mut *response) {
             for (number, hook) in self.after.iter().enumerate() {
-                let Act::After(act) = &hook.act else { continue };
-                if !run.is_about(number) {
-                    continue;
-                }
+                let (Act::After(act), true) = (&hook.act, self.changes(run, number)) else { continue };
                 let saved = hook.fail_open.then(|| (result.clone(), remarks.len()));
                 let mut event = AfterCall { call: &run.call, result, remarks: Remarks { by: &hook.name, all: &mut remarks } };
                 let flow = match act {
@@ -215,9 +217,17 @@ impl Set {
                 }
             }
         }
-        for remark in remarks {
-            response.add_remark(remark);
-        }
+        add(remarks, response);
+    }
+}
+
+#[inline]
+fn add(remarks: Vec<Remark>, response: &mut ToolResponse) {
+    if remarks.is_empty() {
+        return;
+    }
+    for remark in remarks {
+        response.add_remark(remark);
     }
 }
 
