@@ -129,7 +129,7 @@ pub(crate) const EC384_JWK: &[(&str, &str)] = &[
 ];
 
 /// An Ed25519 key, PKCS#8.
-pub(crate) const ED: &str = concat!("MC4CAQAwBQYDK2VwBCIEIEa0btX0SbM3LkJQS/waHH3DUskUIzg8qKgS4cv+39cQ",);
+pub(crate) const ED: &str = "MC4CAQAwBQYDK2VwBCIEIEa0btX0SbM3LkJQS/waHH3DUskUIzg8qKgS4cv+39cQ";
 
 /// The same as a JWK.
 pub(crate) const ED_JWK: &[(&str, &str)] = &[

@@ -12,7 +12,6 @@ use toolstack::{
         AuditLayer, AuthenticateLayer, CatchErrorLayer, CatchPanicLayer, PinLayer, RedactLayer, RequireFieldsLayer, SessionLayer,
         TimeoutLayer, ValidateLayer, VisibilityLayer, after,
         audit::AuditRecord,
-        authenticate::{BearerToken, TokenError, Verified},
         calls, gate, gate_async, gate_tool,
         hooks::{Hook, HooksLayer},
         map_call, map_list, map_result, named,
@@ -22,7 +21,6 @@ use toolstack::{
         reload::AnyLayer,
     },
     middleware::{Next, from_fn},
-    model::Principal,
     store::{MemorySessions, SessionLimits, SessionOwner},
     testing::{Contract, Recorder, StrictError},
 };
@@ -43,18 +41,6 @@ rows! {
     audit_that_is_required_keeps_the_contract: Contract::new(|| AuditLayer::new(|_: &AuditRecord| {}).required());
     after_keeps_the_contract: Contract::new(|| after("after", |_| {}));
     authenticate_keeps_the_contract: Contract::new(|| AuthenticateLayer::new().trust_context().allow_anonymous());
-    authenticate_that_takes_its_time_keeps_the_contract: Contract::new(|| {
-        let verify = async |_: BearerToken| {
-            tokio::task::yield_now().await;
-            Ok::<_, TokenError>(Verified::new(Principal::new("somebody")))
-        };
-        AuthenticateLayer::new().bearer(verify).trust_context().allow_anonymous()
-    })
-    .call(|| {
-        let mut call = ToolCall::new("probe", json!({}));
-        call.context.extensions_mut().insert(BearerToken::new("t0ken").unwrap());
-        call
-    });
     calls_of_nothing_keep_the_contract: Contract::new(|| named("calls", calls(tower::layer::util::Identity::new())));
     catch_error_keeps_the_contract: Contract::new(CatchErrorLayer::new).closes_errors();
     catch_panic_keeps_the_contract: Contract::new(CatchPanicLayer::new);
