@@ -22,13 +22,13 @@ use serde_json::{json, value::RawValue};
 use toolstack::{
     ListTools, Router, ServiceBuilderExt, Tool, ToolCall, ToolResponse,
     layer::{
-        HooksLayer, Policy, PolicyLayer, Site, Step, TimeoutLayer, VisibilityLayer, after, gate, gate_async, gate_tool,
+        AuditLayer, HooksLayer, Policy, PolicyLayer, Site, Step, TimeoutLayer, VisibilityLayer, after, audit, gate, gate_async, gate_tool,
         hooks::Hook,
         map_call, map_list, map_result, named,
         permission::{Effect, PermissionLayer, Rules},
     },
     middleware::{Next, from_fn},
-    model::{Arguments, Context as CallContext, Principal, ToolName, ToolSpec},
+    model::{Arguments, Context as CallContext, Principal, Secret, ToolName, ToolSpec},
     operation::View,
     stack::{Stack, ToolStack},
     tool::{Handler, ToolFuture, sync_tool_fn, tool_fn},
@@ -368,6 +368,47 @@ fn fifty_rules_cost_the_permit_and_the_view_of_the_arguments_where_they_are_text
         "a value that is there: the result and the permit"
     );
     assert_eq!(with(PermissionLayer::new(Rules::empty(), Effect::Allow)), more(1), "no rule about arguments");
+}
+
+#[test]
+fn a_record_of_a_call_costs_one_and_one_more_for_each_long_text() {
+    /// Allocations of each call, when the record of each is taken out of the channel before the next.
+    fn recorded<S>(around: impl Fn(AuditLayer, Router) -> S, context: &CallContext) -> (u64, u64)
+    where
+        S: Service<ToolCall, Response = ToolResponse, Error: std::fmt::Debug>,
+    {
+        [Router::new().tool(add_sync()), Router::new().tool(add_async())]
+            .map(|router| {
+                let (sink, mut records) = audit::channel(8);
+                let mut service = around(AuditLayer::new(sink), router);
+                let mut work = || {
+                    check(answer(&mut service, call().with_context(context.clone())));
+                    assert!(records.try_recv().is_some_and(|entry| entry.record().is_some_and(|record| record.attempts == 1)));
+                };
+                // The channel takes its memory in blocks, which it uses again.
+                (0..200).for_each(|_| work());
+                per(work)
+            })
+            .into()
+    }
+    let nobody = CallContext::new();
+    assert_eq!(recorded(|audit, router| audit.layer(router), &nobody), more(1));
+    assert_eq!(recorded(|audit, router| audit.digest_key(Secret::new("key")).layer(router), &nobody), more(1), "with a key");
+    let gated = |audit: AuditLayer, router| audit.layer(gate("gate", |_| Ok(())).layer(router));
+    assert_eq!(recorded(gated, &nobody), more(1), "with a layer within");
+    let ada = CallContext::new().with_principal(Principal::new("ada")).with_session("s1");
+    assert_eq!(recorded(|audit, router| audit.layer(router), &ada), more(1), "with a principal and a session");
+    let long = CallContext::new().with_session("a session of more than 23 bytes");
+    assert_eq!(recorded(|audit, router| audit.layer(router), &long), more(2), "with a long session");
+    let required = |audit: AuditLayer, router| audit.required().layer(router);
+    assert_eq!(recorded(required, &nobody), more(1), "required");
+    let allowed = |audit: AuditLayer, router| audit.layer(PermissionLayer::new(Rules::empty(), Effect::Allow).layer(router));
+    assert_eq!(recorded(allowed, &nobody), more(2), "and a permit");
+    let list = |layer: AuditLayer| {
+        let mut service = layer.layer(Router::new().tool(add_sync()));
+        per(|| assert!(answer(&mut service, ListTools::new()).is_ok()))
+    };
+    assert_eq!(list(AuditLayer::new(|_: &audit::AuditRecord| ())), 1, "a list");
 }
 
 /// Pending at the first poll of its readiness, ready at the second.

@@ -34,6 +34,7 @@ pub(crate) mod strict;
 mod trace;
 pub(crate) mod trail;
 
+pub(crate) use self::progress::Listen;
 pub use self::{
     annotations::ToolAnnotations,
     arguments::{Arguments, ArgumentsError},
@@ -56,4 +57,3 @@ pub use self::{
     spec::{Fingerprint, Icon, SchemaError, ToolSpec},
     trace::TraceContext,
 };
-pub(crate) use self::{context::Seal, progress::Listen};

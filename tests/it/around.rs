@@ -247,6 +247,17 @@ async fn a_policy_that_is_left_out_is_as_if_it_were_not_there() {
     assert_eq!(*ends.lock().unwrap(), [Outcome::Completed]);
 }
 
+#[tokio::test]
+async fn what_is_dropped_before_its_first_poll_ends_though_nothing_within_was_ready() {
+    let both = Both::default();
+    let (ends, began) = (Arc::clone(&both.ends), Arc::clone(&both.began));
+    let strict = Strict::with_capacity(Router::new().tool(Probe::new().tool("through")), 0);
+    let mut stack = PolicyLayer::new(both).layer(strict);
+    let stack = ServiceExt::<ToolCall>::ready(&mut stack).await.unwrap();
+    drop(stack.call(call("through")));
+    assert_eq!((began.load(Ordering::SeqCst), ends.lock().unwrap().as_slice()), (1, &[Outcome::Cancelled][..]));
+}
+
 /// Writes down which tool it was shown, and judges nothing.
 #[derive(Default)]
 struct Looks(Arc<Mutex<Vec<Option<String>>>>);

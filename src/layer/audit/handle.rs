@@ -36,6 +36,12 @@ impl AuditHandle {
         self.shared.failed.load(Ordering::Relaxed)
     }
 
+    /// Whether the last write failed.
+    #[must_use]
+    pub fn is_failing(&self) -> bool {
+        self.shared.failing.load(Ordering::Acquire)
+    }
+
     /// How many places of the queue are taken, or kept for requests that are running.
     #[must_use]
     pub fn queued(&self) -> usize {

@@ -50,7 +50,8 @@ impl AuditLayer {
     }
 
     /// Runs nothing that could not be recorded: a place is kept in each sink before a request goes on, and where one has none, the request
-    /// is refused.
+    /// is refused. [`JsonLines`](super::JsonLines) have none while writing fails. What was let in before it was known to fail may be
+    /// missing, as the lines say once there are any again.
     pub const fn required(mut self) -> Self {
         self.settings.required = true;
         self

@@ -75,7 +75,7 @@ impl JsonLines {
     pub fn start(self) -> io::Result<JsonLinesSink> {
         let (queue, outlet) = queue("json_lines", self.capacity);
         let out = (self.out)()?;
-        let writer = Writer { outlet, out, line: Vec::new(), pending: 0, pending_gap: 0, missed: 0, broken: false };
+        let writer = Writer { outlet, out, line: Vec::new(), pending: 0, pending_gap: 0, missed: 0 };
         thread::Builder::new().name("toolstack-audit".to_owned()).spawn(move || writer.run())?;
         Ok(JsonLinesSink { queue })
     }
@@ -98,8 +98,9 @@ impl AuditSink for JsonLinesSink {
         self.queue.push(record);
     }
 
+    /// None while writing fails. The record of the refusal is what finds out that it works again.
     fn reserve(&self) -> bool {
-        self.queue.reserve()
+        !self.queue.is_failing() && self.queue.reserve()
     }
 
     fn record_reserved(&self, record: &AuditRecord) {
@@ -117,7 +118,6 @@ struct Writer {
     pending_gap: u64,
     /// What is missing in the lines since the last one that is known to be there.
     missed: u64,
-    broken: bool,
 }
 
 impl Writer {
@@ -191,7 +191,7 @@ impl Writer {
         if self.check(flushed) {
             self.outlet.shared.written.fetch_add(self.pending, Ordering::Relaxed);
             (self.pending, self.pending_gap) = (0, 0);
-            if std::mem::take(&mut self.broken) {
+            if self.outlet.shared.failing.swap(false, Ordering::AcqRel) {
                 tracing::info!("audit: records are written again");
             }
         }
@@ -201,7 +201,7 @@ impl Writer {
         let Err(error) = result else { return true };
         self.outlet.shared.failed.fetch_add(self.pending, Ordering::Relaxed);
         self.missed += std::mem::take(&mut self.pending) + std::mem::take(&mut self.pending_gap);
-        if !std::mem::replace(&mut self.broken, true) {
+        if !self.outlet.shared.failing.swap(true, Ordering::AcqRel) {
             tracing::error!(%error, "audit: records cannot be written");
         }
         let out = &mut self.out;

@@ -70,7 +70,8 @@
 //!
 //! # Refusals
 //!
-//! None, unless [`required`](AuditLayer::required): [`Overloaded`](crate::RefusalKind::Overloaded), if a sink has no room or is closed.
+//! None, unless [`required`](AuditLayer::required): [`Overloaded`](crate::RefusalKind::Overloaded), if a sink has no room, is closed, or fails to
+//! write.
 //! That is recorded wherever there is room.
 //!
 //! # Cancellation

@@ -8,6 +8,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use super::{
@@ -96,18 +97,19 @@ impl AuditPolicy {
     }
 
     /// Keeps a place in each sink. Where one has none, a refusal is recorded wherever there is a place, and lost and counted elsewhere.
-    #[cold]
     fn reserve(&self, started: Started) -> Step<Started> {
-        let kept: Vec<bool> = self.settings.sinks.iter().map(|sink| self.caught(|| sink.reserve()).unwrap_or(false)).collect();
-        if kept.iter().all(|kept| *kept) {
-            return Step::Continue(started);
-        }
+        let kept: SmallVec<[bool; 8]> = self.settings.sinks.iter().map(|sink| self.caught(|| sink.reserve()).unwrap_or(false)).collect();
+        if kept.contains(&false) { self.unrecorded(started, &kept) } else { Step::Continue(started) }
+    }
+
+    #[cold]
+    fn unrecorded(&self, started: Started, kept: &[bool]) -> Step<Started> {
         let refusal =
             Refusal::new(RefusalKind::Overloaded, "This was not run, since no record of it can be kept at the moment.").with_by(NAME);
         let mut response = ToolResponse::refused(refusal.clone());
         let record = self.finished(started, Ending::Reply(Reply::Call(&mut response)));
         for (sink, kept) in self.settings.sinks.iter().zip(kept) {
-            self.deliver(&**sink, &record, kept);
+            self.deliver(&**sink, &record, *kept);
         }
         Step::Refuse(refusal)
     }
@@ -174,7 +176,9 @@ fn ended_by(record: &mut AuditRecord, ending: Ending<'_>) {
         Ending::Reply(Reply::Call(response)) => {
             record.result_bytes = Some(response_bytes(response));
             record.by = response.result().and_then(|result| result.served_by()).map(Label::new);
-            response.refusal().map(|refusal| (refusal.kind(), Label::new(refusal.by())))
+            // What a tool says of itself is its answer.
+            let refusal = response.refusal().filter(|refusal| refusal.kind() != RefusalKind::ToolError);
+            refusal.map(|refusal| (refusal.kind(), Label::new(refusal.by())))
         }
         Ending::Reply(Reply::List(list)) => {
             if list.refusal().is_none() {

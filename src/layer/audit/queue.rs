@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU64, AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 
 use tokio::sync::{mpsc, oneshot, watch};
@@ -20,6 +20,8 @@ pub(super) struct Shared {
     pub(super) lost: AtomicU64,
     pub(super) written: AtomicU64,
     pub(super) failed: AtomicU64,
+    /// Whether the last write failed.
+    pub(super) failing: AtomicBool,
 }
 
 impl Shared {
@@ -68,6 +70,7 @@ pub(super) fn queue(name: &'static str, capacity: usize) -> (Queue, Outlet) {
         lost: AtomicU64::new(0),
         written: AtomicU64::new(0),
         failed: AtomicU64::new(0),
+        failing: AtomicBool::new(false),
     });
     // The bound is the count of places: a place can be kept for a record that is not there yet.
     let (sender, receiver) = mpsc::unbounded_channel();
@@ -82,6 +85,10 @@ impl Queue {
 
     pub(super) fn handle(&self) -> AuditHandle {
         AuditHandle::new(Arc::clone(&self.shared), self.sender.downgrade(), self.done.clone())
+    }
+
+    pub(super) fn is_failing(&self) -> bool {
+        self.shared.failing.load(Ordering::Acquire)
     }
 
     pub(super) fn reserve(&self) -> bool {

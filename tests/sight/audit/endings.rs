@@ -33,6 +33,7 @@ async fn a01_whatever_a_tool_answers_is_recorded_once_as_what_it_is() {
     for (response, outcome, is_error) in [
         (ToolResponse::text("ok"), Outcome::Completed, false),
         (ToolResponse::error("no"), Outcome::ToolError, true),
+        (Refusal::new(RefusalKind::ToolError, "no").into(), Outcome::ToolError, true),
         (ToolResponse::InputRequired(Box::new(InputRequired::new("s"))), Outcome::InputRequired, false),
         (ToolResponse::Task(Box::new(TaskHandle::new("t"))), Outcome::Task, false),
     ] {
@@ -140,6 +141,17 @@ async fn what_is_dropped_while_the_stack_is_not_ready_is_recorded() {
     assert_eq!(said(&one(&mut log)), (AuditEnding::Dropped, Outcome::Cancelled, None, None, 0));
     drop(first);
     assert_eq!(said(&one(&mut log)), (AuditEnding::Dropped, Outcome::Cancelled, None, None, 1));
+}
+
+#[tokio::test]
+async fn what_is_dropped_before_the_tool_was_looked_at_is_recorded() {
+    let strict = Strict::new(Router::new().tool(Probe::new().tool("probe")));
+    strict.behave(Behaviour::NeverReady);
+    let (layer, mut log) = audit();
+    assert!(layer.layer(strict).run_call(call()).now_or_never().is_none());
+    let record = one(&mut log);
+    assert_eq!(said(&record), (AuditEnding::Dropped, Outcome::Cancelled, None, None, 0));
+    assert_eq!((record.tool.as_deref(), record.fingerprint), (Some("probe"), None));
 }
 
 #[tokio::test(start_paused = true)]

@@ -166,6 +166,28 @@ async fn a_write_that_fails_is_counted_and_told_in_the_lines_and_the_next_one_be
 }
 
 #[tokio::test]
+async fn required_runs_nothing_while_writing_fails_and_goes_on_once_it_works_again() {
+    let (out, broken) = (Written::default(), Arc::new(AtomicBool::new(false)));
+    let sink = JsonLines::to_writer(Broken { out: out.clone(), broken: broken.clone(), panics: false, at_flush: true }).start().unwrap();
+    let handle = sink.handle();
+    let probe = Probe::new();
+    let stack = AuditLayer::new(sink).required().layer(Router::new().tool(probe.tool("probe")));
+    let call = async || {
+        stack.call_tool("probe", json!({})).await;
+        handle.flush().await;
+        (probe.runs(), handle.is_failing())
+    };
+    assert_eq!(call().await, (1, false));
+    broken.store(true, Ordering::SeqCst);
+    assert_eq!(call().await, (2, true), "nobody knew yet");
+    assert_eq!((call().await, call().await), ((2, true), (2, true)));
+    broken.store(false, Ordering::SeqCst);
+    assert_eq!(call().await, (2, false), "its record is the first one that is written");
+    assert_eq!(call().await, (3, false));
+    assert_eq!((handle.failed(), handle.written(), handle.queued()), (3, 3, 0));
+}
+
+#[tokio::test]
 async fn a_file_holds_the_lines_and_is_followed_by_others() {
     let directory = Scratch::new("lines");
     let file = AuditFile::new(directory.0.join("audit.jsonl")).max_bytes(2000).max_files(100).sync();
