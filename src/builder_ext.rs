@@ -5,9 +5,10 @@ use tower::{ServiceBuilder, layer::util::Stack};
 use crate::{
     error::Refusal,
     layer::{
-        AuditLayer, CallsLayer, CatchErrorLayer, CatchPanicLayer, PermissionLayer, PinLayer, PolicyLayer, RedactLayer, RequireFieldsLayer,
-        SessionLayer, TimeoutLayer, ValidateLayer, VisibilityLayer,
+        AuditLayer, AuthenticateLayer, CallsLayer, CatchErrorLayer, CatchPanicLayer, PermissionLayer, PinLayer, PolicyLayer, RedactLayer,
+        RequireFieldsLayer, SessionLayer, TimeoutLayer, ValidateLayer, VisibilityLayer,
         audit::AuditSink,
+        authenticate::TokenVerifier,
         calls,
         closures::{self, Gate, GateAsync, GateTool, MapCall, MapList, MapResult},
         hooks::HooksLayer,
@@ -70,6 +71,10 @@ layers! {
     /// Keeps a record of each operation. See [`audit`](crate::layer::audit).
     fn audit[Sink](sink: Sink) -> AuditLayer
         where [Sink: AuditSink] = AuditLayer::new(sink);
+
+    /// Finds out who asks, by a bearer token. See [`authenticate`](crate::layer::authenticate).
+    fn authenticate[V](verifier: V) -> AuthenticateLayer
+        where [V: TokenVerifier] = AuthenticateLayer::new().bearer(verifier);
 
     /// Lets a layer of another crate see tool calls only. See [`calls`](crate::layer::calls()).
     fn calls[Inner](layer: Inner) -> CallsLayer<Inner> = calls::calls(layer);

@@ -87,7 +87,8 @@ fn may_fail(note: &Note) -> bool {
 
 /// Whether a layer runs code of its user.
 fn may_panic(note: &Note) -> bool {
-    let duties = [Duty::Answers, Duty::ChangesResults, Duty::Decides, Duty::Hides, Duty::Repeats, Duty::Rewrites, Duty::Waits];
+    let duties =
+        [Duty::Answers, Duty::ChangesResults, Duty::Decides, Duty::Hides, Duty::Identifies, Duty::Repeats, Duty::Rewrites, Duty::Waits];
     duties.into_iter().any(|duty| note.has(duty))
 }
 
@@ -108,7 +109,7 @@ const PAIRS: &[Pair] = &[
         rule: "answer-before-decision",
         severity: Severity::Error,
         outer: |note| note.has(Duty::Answers),
-        inner: |note| note.has(Duty::Decides) || note.has(Duty::Hides),
+        inner: |note| [Duty::Decides, Duty::DecidesByTool, Duty::Hides, Duty::Identifies].into_iter().any(|duty| note.has(duty)),
         why: "what the outer layer answers in the tool's place, the inner one is not asked about.",
         help: "Put what answers in the tool's place inside what decides.",
         ..Pair::NONE
@@ -138,10 +139,37 @@ const PAIRS: &[Pair] = &[
     Pair {
         rule: "decision-before-visibility",
         severity: Severity::Error,
-        outer: |note| note.has(Duty::Decides) && !note.is_foreign(),
+        outer: |note| (note.has(Duty::Decides) || note.has(Duty::DecidesByTool)) && !note.is_foreign(),
         inner: |note| note.has(Duty::Hides),
         why: "a hidden tool is refused with a reason, which tells that it exists.",
         help: "Put visibility outside what decides.",
+        ..Pair::NONE
+    },
+    Pair {
+        rule: "caller-before-identity",
+        severity: Severity::Error,
+        outer: |note| note.has(Duty::GoesByCaller) || note.has(Duty::Hides),
+        inner: |note| note.has(Duty::Identifies),
+        unless_outside: |note| note.has(Duty::Identifies),
+        why: "it goes by who asks before that was found out.",
+        help: "Put what finds out who asks outside what goes by it.",
+        ..Pair::NONE
+    },
+    Pair {
+        rule: "step-up-before-validation",
+        outer: |note| note.has(Duty::StepsUp),
+        inner: |note| note.has(Duty::Validates),
+        unless_outside: |note| note.has(Duty::Validates),
+        why: "a caller is asked to sign in again for calls that cannot run.",
+        help: "Put validation outside step-up.",
+        ..Pair::NONE
+    },
+    Pair {
+        rule: "ask-before-step-up",
+        outer: |note| note.has(Duty::Asks),
+        inner: |note| note.has(Duty::StepsUp),
+        why: "a person is asked about calls that the caller's sign-in is too weak for.",
+        help: "Put step-up outside what asks.",
         ..Pair::NONE
     },
     Pair {

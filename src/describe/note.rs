@@ -56,8 +56,14 @@ pub enum Duty {
     ChangesResults,
     /// Decides whether the tool runs.
     Decides,
+    /// Decides whether the tool runs, by what tool it is, whatever the arguments are.
+    DecidesByTool,
+    /// Goes by who asks.
+    GoesByCaller,
     /// Decides which tools there are for this caller.
     Hides,
+    /// Finds out who asks.
+    Identifies,
     /// Would ask a person, and does not know whom.
     LacksApprover,
     /// Bounds how many calls run, or how often.
@@ -80,6 +86,8 @@ pub enum Duty {
     RewritesArguments,
     /// Answers at once when what is within is not ready.
     Sheds,
+    /// Asks callers for a better sign-in.
+    StepsUp,
     /// Bounds how long a call takes.
     Times,
     /// Checks arguments, by rules that need nobody.

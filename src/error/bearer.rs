@@ -94,7 +94,7 @@ impl fmt::Display for BearerChallenge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Bearer")?;
         let mut written = false;
-        let mut write = |name: &str, value: &str| {
+        let mut write = |name: &str, value: &str| -> fmt::Result {
             write!(f, "{}{name}=\"{}\"", if written { ", " } else { " " }, Quoted(value))?;
             written = true;
             Ok(())

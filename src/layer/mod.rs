@@ -11,6 +11,7 @@
 //! | [`AuditLayer`] | keeps a record of each operation, however it ends | outside whatever refuses or rewrites |
 //! | [`RedactLayer`] | hides secrets in results | outside whatever else changes results |
 //! | [`CatchErrorLayer`] | turns errors of other crates' layers into refusals | outside all layers whose errors it should catch |
+//! | [`AuthenticateLayer`] | finds out who asks | outside whatever asks who it is |
 //! | [`VisibilityLayer`] | decides which tools there are for this caller | outside whatever would tell of a hidden tool by treating it otherwise |
 //! | [`map_call`] | changes calls | outside whatever judges a call; one that renames, outside visibility too, since no tool runs but the one that was judged |
 //! | [`HooksLayer`] | runs hooks: functions and programs that look, rewrite or refuse | inside visibility and limits, outside whatever judges arguments |
@@ -39,6 +40,7 @@
 
 pub mod around;
 pub mod audit;
+pub mod authenticate;
 pub mod calls;
 pub mod catch_error;
 pub mod catch_panic;
@@ -53,10 +55,12 @@ pub mod session;
 pub mod timeout;
 pub mod validate;
 pub mod visibility;
+mod wall_clock;
 
 pub use self::{
     around::{Ending, Policy, PolicyLayer, Site, Step},
     audit::AuditLayer,
+    authenticate::AuthenticateLayer,
     calls::{CallsLayer, calls},
     catch_error::CatchErrorLayer,
     catch_panic::CatchPanicLayer,

@@ -34,6 +34,7 @@ pub struct Context {
 #[derive(Clone, Default)]
 struct Rare {
     principal: Option<Arc<Principal>>,
+    vouched: Option<Seal>,
     session: Option<SmolStr>,
     cancellation: Option<Cancellation>,
     progress: Progress,
@@ -47,6 +48,16 @@ struct Rare {
     reentry: Option<Arc<dyn Any + Send + Sync>>,
     extensions: Extensions,
     owners: Owners,
+}
+
+/// Tells one layer that vouches for principals from any other.
+#[derive(Clone)]
+pub(crate) struct Seal(Arc<()>);
+
+impl Seal {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(()))
+    }
 }
 
 /// Who came up with the operation.
@@ -114,11 +125,31 @@ impl Context {
 
     /// Sets who asks.
     pub fn set_principal(&mut self, principal: impl Into<Arc<Principal>>) {
-        let principal = principal.into();
+        self.identify(principal.into()).vouched = None;
+    }
+
+    fn identify(&mut self, principal: Arc<Principal>) -> &mut Rare {
         if let Some(trail) = &self.trail {
             trail.identify(&principal);
         }
-        self.rare_mut().principal = Some(principal);
+        let rare = self.rare_mut();
+        rare.principal = Some(principal);
+        rare
+    }
+
+    /// Sets who asks, on the word of the layer that has this seal. A call that the tool makes in turn keeps both.
+    pub(crate) fn vouch(&mut self, principal: Arc<Principal>, seal: &Seal) {
+        // Who only believes what was said keeps the word of whoever said it.
+        let known = self.shared_principal().is_some_and(|known| Arc::ptr_eq(known, &principal));
+        let rare = self.identify(principal);
+        if !known || rare.vouched.is_none() {
+            rare.vouched = Some(seal.clone());
+        }
+    }
+
+    /// Whether the layer that has this seal said who asks.
+    pub(crate) fn is_vouched_for(&self, seal: &Seal) -> bool {
+        self.rare().vouched.as_ref().is_some_and(|vouched| Arc::ptr_eq(&vouched.0, &seal.0))
     }
 
     /// This context, with that principal.
@@ -335,6 +366,7 @@ impl Context {
             trail: None,
             rare: Some(Arc::new(Rare {
                 principal: rare.principal.clone(),
+                vouched: rare.vouched.clone(),
                 session: rare.session.clone(),
                 cancellation: rare.cancellation.clone(),
                 progress: rare.progress.signs_of_life(),

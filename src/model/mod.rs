@@ -34,7 +34,6 @@ pub(crate) mod strict;
 mod trace;
 pub(crate) mod trail;
 
-pub(crate) use self::progress::Listen;
 pub use self::{
     annotations::ToolAnnotations,
     arguments::{Arguments, ArgumentsError},
@@ -57,3 +56,4 @@ pub use self::{
     spec::{Fingerprint, Icon, SchemaError, ToolSpec},
     trace::TraceContext,
 };
+pub(crate) use self::{context::Seal, progress::Listen};

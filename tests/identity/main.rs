@@ -1,1 +1,8 @@
 //! Who asks, and with which credentials.
+
+#![allow(clippy::needless_pass_by_value, reason = "`with(json!({ .. }))` reads better than `with(&json!({ .. }))`")]
+
+mod authenticate;
+mod jwt;
+mod keys;
+mod mint;

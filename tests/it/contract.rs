@@ -9,8 +9,8 @@ use serde_json::json;
 use toolstack::{
     ToolCall,
     layer::{
-        AuditLayer, CatchErrorLayer, CatchPanicLayer, PinLayer, RedactLayer, RequireFieldsLayer, SessionLayer, TimeoutLayer, ValidateLayer,
-        VisibilityLayer, after,
+        AuditLayer, AuthenticateLayer, CatchErrorLayer, CatchPanicLayer, PinLayer, RedactLayer, RequireFieldsLayer, SessionLayer,
+        TimeoutLayer, ValidateLayer, VisibilityLayer, after,
         audit::AuditRecord,
         calls, gate, gate_async, gate_tool,
         hooks::{Hook, HooksLayer},
@@ -40,6 +40,7 @@ rows! {
     audit_keeps_the_contract: Contract::new(|| AuditLayer::new(|_: &AuditRecord| {}));
     audit_that_is_required_keeps_the_contract: Contract::new(|| AuditLayer::new(|_: &AuditRecord| {}).required());
     after_keeps_the_contract: Contract::new(|| after("after", |_| {}));
+    authenticate_keeps_the_contract: Contract::new(|| AuthenticateLayer::new().trust_context().allow_anonymous());
     calls_of_nothing_keep_the_contract: Contract::new(|| named("calls", calls(tower::layer::util::Identity::new())));
     catch_error_keeps_the_contract: Contract::new(CatchErrorLayer::new).closes_errors();
     catch_panic_keeps_the_contract: Contract::new(CatchPanicLayer::new);

@@ -129,6 +129,7 @@ impl Policy for Permission {
         };
         let mut note = Note::new("permission")
             .duty(Duty::Decides)
+            .duty(Duty::GoesByCaller)
             .setting("rules", judge.rules().iter().len())
             .setting("unmatched", judge.unmatched)
             .setting("asks", asks);

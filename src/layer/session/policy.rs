@@ -156,7 +156,7 @@ impl Policy for SessionPolicy {
 
     fn note(&self) -> Option<Note> {
         let handles: Vec<&str> = self.handles.iter().map(|handle| handle.name.as_str()).collect();
-        let mut note = Note::new(NAME).duty(Duty::Decides).setting("handles", handles.join(" "));
+        let mut note = Note::new(NAME).duty(Duty::Decides).duty(Duty::GoesByCaller).setting("handles", handles.join(" "));
         if self.open {
             note = note.setting("open", true);
         }

@@ -1,0 +1,6 @@
+mod attacks;
+mod claims;
+mod key_sets;
+mod properties;
+mod second_library;
+mod sources;
