@@ -86,6 +86,28 @@ const CASES: &[(&str, fn(u64))] = &[
             }),
         )
     }),
+    ("hook_before_20", |n| {
+        around(
+            n,
+            (0..20).fold(HooksLayer::new(), |layer, at| {
+                layer.before(format!("look_{at}"), |call| {
+                    black_box(call.call().name());
+                    Ok(())
+                })
+            }),
+        )
+    }),
+    ("hook_after_20", |n| {
+        around(
+            n,
+            (0..20).fold(HooksLayer::new(), |layer, at| {
+                layer.after(format!("look_{at}"), |call| {
+                    black_box(call.result().is_error);
+                    Ok(())
+                })
+            }),
+        )
+    }),
     ("hook_scoped", |n| {
         let only = ToolSelector::new().name("[a-c]d?").expect("a glob");
         around(

@@ -214,6 +214,8 @@ impl Worker {
         while let Some(telling) = &self.telling {
             telling.tell().await;
             self.telling = self.shared.next();
+            // What else the runtime has to do has its turn between two calls.
+            tokio::task::yield_now().await;
         }
     }
 }

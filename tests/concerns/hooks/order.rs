@@ -17,14 +17,18 @@ use tower::{Layer, ServiceBuilder};
 use super::{Trace, call};
 
 fn noisy(trace: &Trace, name: &'static str) -> HooksLayer {
+    saying(trace, name, [">", "<"])
+}
+
+fn saying(trace: &Trace, name: &'static str, [before, after]: [&'static str; 2]) -> HooksLayer {
     let (inward, outward) = (trace.clone(), trace.clone());
     HooksLayer::new()
         .before(name, move |_| {
-            inward.say(format!("{name}>"));
+            inward.say(format!("{name}{before}"));
             Ok(())
         })
         .after(name, move |_| {
-            outward.say(format!("{name}<"));
+            outward.say(format!("{name}{after}"));
             Ok(())
         })
 }
@@ -37,6 +41,21 @@ async fn hooks_of_two_layers_run_outermost_first_inward_and_last_outward() {
     let stack = ServiceBuilder::new().layer(noisy(&trace, "A")).layer(noisy(&trace, "B")).service(Router::new().tool(probe.tool("t")));
     stack.run_call(call("t")).await;
     assert_eq!(trace.text(), "A> B> B< A<");
+}
+
+/// The trace of ADR-003, word for word; when one in the middle refuses, what is outside of it hears and what is within does not.
+#[tokio::test]
+async fn hooks_of_three_layers_make_the_trace_of_adr_003() {
+    let trace = Trace::default();
+    let layer = |name| saying(&trace, name, [":in", ":out"]);
+    let three = ServiceBuilder::new().layer(layer("A")).layer(layer("B")).layer(layer("C"));
+    three.service(Router::new().tool(Probe::new().tool("t"))).run_call(call("t")).await;
+    assert_eq!(trace.text(), "A:in B:in C:in C:out B:out A:out");
+
+    let no = gate("no", |_| Err(Refusal::new(RefusalKind::Denied, "no")));
+    let stopped = ServiceBuilder::new().layer(layer("A")).layer(layer("B")).layer(no).layer(layer("C"));
+    stopped.service(Router::new().tool(Probe::new().tool("t"))).run_call(call("t")).await;
+    assert_eq!(trace.text(), "A:in B:in B:out A:out");
 }
 
 /// The order of Sake: each event's list from first to last.

@@ -30,7 +30,7 @@ async fn ids(store: &MemoryPending) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn i08_a_question_and_all_of_them_are_bounded_in_bytes() {
+async fn a_question_and_all_of_them_are_bounded_in_bytes() {
     let store = MemoryPending::new();
     assert!(store.put(question("a", "ada", 200 * 1024)).await.is_ok());
     assert!(store.put(question("b", "ada", 256 * 1024)).await.is_err());
@@ -54,7 +54,7 @@ async fn i08_a_question_and_all_of_them_are_bounded_in_bytes() {
 }
 
 #[tokio::test]
-async fn i08_an_answer_counts_to_what_its_question_takes() {
+async fn an_answer_counts_to_what_its_question_takes() {
     let store = MemoryPending::new().max_bytes(4000, 10_000);
     store.put(question("a", "ada", 1000)).await.unwrap();
     let edited = |bytes: usize| Approval::edited(json!({ "a": "x".repeat(bytes) }));
@@ -65,7 +65,7 @@ async fn i08_an_answer_counts_to_what_its_question_takes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i08_questions_that_are_over_are_not_kept_until_the_store_is_full() {
+async fn questions_that_are_over_are_not_kept_until_the_store_is_full() {
     let store = MemoryPending::with_max(2, 2).max_bytes(4000, 5000);
     store.put(question("a", "ada", 2000)).await.unwrap();
     store.put(question("e", "eve", 2000)).await.unwrap();
@@ -85,7 +85,7 @@ fn grant(id: &str, scope: &GrantScope) -> Grant {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i08_grants_are_bounded_in_bytes_and_go_when_they_have_ended() {
+async fn grants_are_bounded_in_bytes_and_go_when_they_have_ended() {
     let long = |id: &str, bytes: usize| {
         let rule: ArgumentRule = serde_json::from_value(json!({ "path": "/a", "equals": format!("{id}{}", "x".repeat(bytes)) })).unwrap();
         grant(id, &GrantScope::Arguments(vec![rule]))
