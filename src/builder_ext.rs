@@ -6,7 +6,7 @@ use crate::{
     error::Refusal,
     layer::{
         AuditLayer, AuthenticateLayer, CallsLayer, CatchErrorLayer, CatchPanicLayer, PermissionLayer, PinLayer, PolicyLayer, RedactLayer,
-        RequireFieldsLayer, SessionLayer, TimeoutLayer, ValidateLayer, VisibilityLayer,
+        RequireFieldsLayer, SessionLayer, TelemetryLayer, TimeoutLayer, ValidateLayer, VisibilityLayer,
         audit::AuditSink,
         authenticate::TokenVerifier,
         calls,
@@ -14,6 +14,7 @@ use crate::{
         hooks::HooksLayer,
         permission::{Effect, Rules},
         redact::Redactor,
+        telemetry::Metrics,
         validate::Validator,
     },
     model::{Context, ToolCall, ToolList, ToolResult, ToolSpec},
@@ -130,6 +131,9 @@ layers! {
     /// Resolves and holds the open sessions that an argument names. See [`session`](crate::layer::session).
     fn sessions[Store](store: Store, parameter: &str) -> SessionLayer
         where [Store: SessionStore] = SessionLayer::new(store).argument(parameter).require_open();
+
+    /// Makes a span of each operation, and counts it there. See [`telemetry`](crate::layer::telemetry).
+    fn telemetry(metrics: &Metrics) -> TelemetryLayer = TelemetryLayer::new().metrics(metrics);
 
     /// Bounds how long a call takes, and answers with a refusal. See [`timeout`](crate::layer::timeout).
     fn call_timeout(total: Duration) -> TimeoutLayer = TimeoutLayer::new(total);

@@ -180,6 +180,7 @@ fn no_layer_of_ours_adds_one() {
     assert_eq!(with(named("named", Identity::new())), CALL, "named");
     assert_eq!(with(ServiceBuilder::new().calls(Identity::new()).into_inner()), CALL, "calls");
     assert_eq!(with(PolicyLayer::new(Counted::default())), CALL, "a policy with state");
+    assert_eq!(with(toolstack::layer::TelemetryLayer::new()), CALL, "telemetry");
 }
 
 #[test]

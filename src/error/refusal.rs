@@ -79,6 +79,30 @@ pub enum RefusalKind {
 }
 
 impl RefusalKind {
+    /// All kinds that there are, by name.
+    pub const ALL: [Self; 20] = [
+        Self::ApprovalNeeded,
+        Self::AuthRequired,
+        Self::BreakerOpen,
+        Self::Cancelled,
+        Self::Denied,
+        Self::InsufficientScope,
+        Self::Internal,
+        Self::InvalidArguments,
+        Self::InvalidOutput,
+        Self::LimitExceeded,
+        Self::OutcomeUnknown,
+        Self::Overloaded,
+        Self::RateLimited,
+        Self::SessionClosed,
+        Self::SessionNotFound,
+        Self::StepUp,
+        Self::Timeout,
+        Self::ToolError,
+        Self::Unauthenticated,
+        Self::UnknownTool,
+    ];
+
     /// A word for labels and records, such as `unknown_tool`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -9,6 +9,7 @@
 //! |---|---|---|
 //! | [`CatchPanicLayer`] | turns a panic into a refusal | so that every other layer's panic is caught, and observers within still finish |
 //! | [`AuditLayer`] | keeps a record of each operation, however it ends | outside whatever refuses or rewrites |
+//! | [`TelemetryLayer`] | makes a span of each operation and counts it | outside whatever refuses, so that it sees what was refused |
 //! | [`RedactLayer`] | hides secrets in results | outside whatever else changes results |
 //! | [`CatchErrorLayer`] | turns errors of other crates' layers into refusals | outside all layers whose errors it should catch |
 //! | [`AuthenticateLayer`] | finds out who asks | outside whatever asks who it is |
@@ -52,6 +53,7 @@ pub mod permission;
 pub mod redact;
 pub mod reload;
 pub mod session;
+pub mod telemetry;
 pub mod timeout;
 pub mod validate;
 pub mod visibility;
@@ -71,6 +73,7 @@ pub use self::{
     redact::RedactLayer,
     reload::{ReloadHandle, ReloadLayer, reload},
     session::{PinLayer, SessionLayer},
+    telemetry::TelemetryLayer,
     timeout::TimeoutLayer,
     validate::{RequireFieldsLayer, ValidateLayer},
     visibility::VisibilityLayer,

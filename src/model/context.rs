@@ -48,6 +48,7 @@ struct Rare {
     reentry: Option<Arc<dyn Any + Send + Sync>>,
     extensions: Extensions,
     owners: Owners,
+    traced: bool,
 }
 
 /// Tells one layer that vouches for principals from any other.
@@ -241,10 +242,7 @@ impl Context {
     /// This context, within that trace.
     #[must_use]
     pub fn with_trace(mut self, trace: TraceContext) -> Self {
-        if let Some(trail) = &self.trail {
-            trail.trace(&trace);
-        }
-        self.rare_mut().trace = Some(trace);
+        self.set_trace(trace);
         self
     }
 
@@ -347,6 +345,23 @@ impl Context {
         self.trail = Some(trail);
     }
 
+    /// Whether there is a span of this operation already.
+    pub(crate) fn is_traced(&self) -> bool {
+        self.rare.as_ref().is_some_and(|rare| rare.traced)
+    }
+
+    pub(crate) fn set_traced(&mut self) {
+        self.rare_mut().traced = true;
+    }
+
+    /// Puts the operation into another trace.
+    pub fn set_trace(&mut self, trace: TraceContext) {
+        if let Some(trail) = &self.trail {
+            trail.trace(&trace);
+        }
+        self.rare_mut().trace = Some(trace);
+    }
+
     /// The way back into the stack that the operation came through.
     pub(crate) fn reentry<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         Arc::downcast(Arc::clone(self.rare().reentry.as_ref()?)).ok()
@@ -380,6 +395,7 @@ impl Context {
                 reentry: rare.reentry.clone(),
                 extensions: Extensions::new(),
                 owners: Owners::new(),
+                traced: false,
             })),
         }
     }

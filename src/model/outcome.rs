@@ -43,6 +43,32 @@ impl Outcome {
     }
 }
 
+/// Outcomes as places in an array, for whoever counts them.
+impl Outcome {
+    const PLAIN: [Self; 5] = [Self::Cancelled, Self::Completed, Self::InputRequired, Self::Task, Self::ToolError];
+
+    /// How many outcomes there are.
+    pub(crate) const COUNT: usize = Self::PLAIN.len() + RefusalKind::ALL.len();
+
+    /// The place of an outcome, below [`COUNT`](Self::COUNT).
+    pub(crate) const fn index(self) -> usize {
+        match self {
+            Self::Cancelled => 0,
+            Self::Completed => 1,
+            Self::InputRequired => 2,
+            Self::Task => 3,
+            Self::ToolError => 4,
+            Self::Refused(kind) => Self::PLAIN.len() + kind as usize,
+        }
+    }
+
+    /// The outcome of a place.
+    pub(crate) fn of_index(index: usize) -> Option<Self> {
+        let refused = || RefusalKind::ALL.get(index.checked_sub(Self::PLAIN.len())?).copied().map(Self::Refused);
+        Self::PLAIN.get(index).copied().or_else(refused)
+    }
+}
+
 impl From<RefusalKind> for Outcome {
     /// A refusal of kind [`ToolError`](RefusalKind::ToolError) or [`Cancelled`](RefusalKind::Cancelled) is the outcome of that name.
     fn from(kind: RefusalKind) -> Self {
@@ -57,5 +83,21 @@ impl From<RefusalKind> for Outcome {
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_outcome_has_a_place_of_its_own() {
+        for (place, kind) in RefusalKind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, place, "{kind} is where it was declared");
+        }
+        for index in 0..Outcome::COUNT {
+            assert_eq!(Outcome::of_index(index).map(Outcome::index), Some(index));
+        }
+        assert_eq!(Outcome::of_index(Outcome::COUNT), None);
     }
 }

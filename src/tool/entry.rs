@@ -18,6 +18,8 @@ pub struct ToolEntry {
     serial: u64,
     /// Boxed, since most tools are never asked for it.
     fingerprint: OnceLock<Box<Fingerprint>>,
+    /// Whoever keeps something by tool, and where: see [`place_of`](ToolEntry::place_of).
+    place: AtomicU64,
 }
 
 /// Where a tool comes from, and whether what it says of itself is believed.
@@ -66,12 +68,18 @@ impl ToolEntry {
     /// Registers a tool. Every registration has a serial of its own, also of an equal tool.
     pub(crate) fn new(spec: Arc<ToolSpec>, source: Source) -> Self {
         static SERIALS: AtomicU64 = AtomicU64::new(1);
-        Self { spec, source, serial: SERIALS.fetch_add(1, Ordering::Relaxed), fingerprint: OnceLock::new() }
+        Self { spec, source, serial: SERIALS.fetch_add(1, Ordering::Relaxed), fingerprint: OnceLock::new(), place: AtomicU64::new(0) }
     }
 
     /// The same registration under another name.
     pub(crate) fn renamed(&self, spec: ToolSpec) -> Self {
-        Self { spec: Arc::new(spec), source: self.source.clone(), serial: self.serial, fingerprint: OnceLock::new() }
+        Self {
+            spec: Arc::new(spec),
+            source: self.source.clone(),
+            serial: self.serial,
+            fingerprint: OnceLock::new(),
+            place: AtomicU64::new(0),
+        }
     }
 
     /// What the tool is. Its name is the one that callers at this place use.
@@ -107,6 +115,22 @@ impl ToolEntry {
 
     pub(crate) const fn serial(&self) -> u64 {
         self.serial
+    }
+
+    /// Where somebody keeps what it has by tool, without looking up the name each time: the first owner that asks is remembered. Others
+    /// look for it each time. An owner is not zero.
+    #[inline]
+    pub(crate) fn place_of(&self, owner: u32, find: impl FnOnce() -> u32) -> u32 {
+        let known = self.place.load(Ordering::Relaxed);
+        #[expect(clippy::cast_possible_truncation, reason = "the lower half is the place")]
+        if known >> 32 == u64::from(owner) {
+            return known as u32;
+        }
+        let place = find();
+        if known == 0 {
+            self.place.store(u64::from(owner) << 32 | u64::from(place), Ordering::Relaxed);
+        }
+        place
     }
 }
 

@@ -10,7 +10,7 @@ use toolstack::{
     ToolCall,
     layer::{
         AuditLayer, AuthenticateLayer, CatchErrorLayer, CatchPanicLayer, PinLayer, RedactLayer, RequireFieldsLayer, SessionLayer,
-        TimeoutLayer, ValidateLayer, VisibilityLayer, after,
+        TelemetryLayer, TimeoutLayer, ValidateLayer, VisibilityLayer, after,
         audit::AuditRecord,
         calls, gate, gate_async, gate_tool,
         hooks::{Hook, HooksLayer},
@@ -92,6 +92,7 @@ rows! {
     map_result_keeps_the_contract: Contract::new(|| map_result("map_result", |_| {}));
     named_keeps_the_contract: Contract::new(|| named("named", tower::layer::util::Identity::new()));
     pin_keeps_the_contract: Contract::new(|| PinLayer::session("session_id"));
+    telemetry_keeps_the_contract: Contract::new(TelemetryLayer::new);
     recorder_keeps_the_contract: Contract::new(|| Recorder::new().layer("place"));
     permission_keeps_the_contract: Contract::new(|| PermissionLayer::new(Rules::empty(), Effect::Allow));
     permission_that_asks_keeps_the_contract: Contract::new(|| {

@@ -1,3 +1,4 @@
 //! What an operator sees of the calls.
 
 mod audit;
+mod telemetry;
