@@ -2,6 +2,8 @@ use std::{fmt, ops::Range, sync::Arc};
 
 use smol_str::SmolStr;
 
+use super::marks;
+
 /// Finds one kind of thing in a text.
 ///
 /// Its name stands in what takes the place of a find, as in `[redacted:email]`.
@@ -24,10 +26,13 @@ pub struct DetectorError {
 impl Detector {
     /// What `find` finds: ranges of bytes. They may overlap, and one that cuts a character in two takes the whole of it.
     ///
-    /// Of the name, letters, digits, `_` and `-` are kept.
+    /// Of the name, letters, digits, `_` and `-` are kept, 64 of them at most.
+    ///
+    /// It is shown each text several times, once for each form that the text can be read in. One that takes more time than is linear in the
+    /// text makes redaction take more.
     pub fn new(name: impl AsRef<str>, find: impl Fn(&str) -> Vec<Range<usize>> + Send + Sync + 'static) -> Self {
-        let name = name.as_ref().chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')).collect();
-        Self { name, find: Arc::new(find) }
+        let name: String = name.as_ref().bytes().filter(|byte| marks::part_of_name(*byte)).take(marks::LONGEST).map(char::from).collect();
+        Self { name: name.into(), find: Arc::new(find) }
     }
 
     /// This very text, for a secret that the program itself knows.

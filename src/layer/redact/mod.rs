@@ -36,48 +36,79 @@
 //! # What is looked at
 //!
 //! Text blocks; structured content, its strings, the keys of its objects at any depth, and its numbers where the redactor
-//! [asks for them](Redactor::numbers); the URIs, names, titles and descriptions of resources and links, URIs also with their escapes
-//! resolved; the text of embedded resources; base64 that holds text; the messages of errors and refusals; reports of progress; `_meta`, annotations, and fields
-//! that this crate does not know, of results, blocks and resources. A text that is JSON as a whole is treated as JSON, so that the text
-//! beside structured content says the same as it.
+//! [asks for them](Redactor::numbers); the URIs, names, titles and descriptions of resources and links; the text of embedded resources;
+//! base64 that holds text, also under a type that says it is an image or a sound; the messages of errors and refusals; reports of progress;
+//! remarks; `_meta`, annotations, and fields that this crate does not know, of results, blocks and resources.
 //!
-//! Not looked at: base64 that holds no text ([`hide_binary`](RedactLayer::hide_binary) hides it whole), what lies in archives or images,
-//! secrets that are split over several places, what a person is asked by
-//! [`InputRequired`](crate::model::InputRequired) and its sealed state, the challenge of a refusal, and lists of tools. A detector knows forms, not
-//! meanings: it is the last line and not the only one.
+//! Not looked at: base64 that holds no text ([`hide_binary`](RedactLayer::hide_binary) hides it whole, and it is hidden if a secret stands in
+//! it as plain text), what lies in archives or images, secrets that are split over several places, what a person is asked by
+//! [`InputRequired`](crate::model::InputRequired) and its sealed state, the challenge of a refusal, and lists of tools. A detector knows
+//! forms, not meanings: it is the last line and not the only one.
 //!
 //! What is not hidden stays byte for byte; the error flag and the kind of a refusal stay; JSON stays JSON.
+//!
+//! # Forms
+//!
+//! A text is read in each of these forms, and in those that are within one another, and what is found in any is hidden:
+//!
+//! | form | |
+//! |---|---|
+//! | JSON | the whole text, objects and lists in the midst of another text, lines of JSON, and JSON in its strings. A text that is eight texts deep and JSON is hidden whole, as `[redacted:deep]` |
+//! | values under [keys](Redactor::keys) | in JSON; in plain text after `=`, `:`, `=>`, `->`, after a flag as in `--password x`, in `<password>…</password>`, in queries, headers, YAML blocks. In quotes, a value ends where they do. Without, it is the rest of the line where its key begins the line, and one word elsewhere; of headers it is the rest of the line in any case |
+//! | pairs | the `value`, `val`, `default`, `content`, `data` or `text` of an object whose `name`, `key`, `field`, `header` or the like is such a key, as in `[{"name": "password", "value": "…"}]`, and the second of two in a list of lists, as in `[["password", "…"]]` |
+//! | escapes | of JSON and programming languages, of URIs (`%70`), of HTML (`&#112;`), four layers of them. A word that is spelled by numbers in more layers is hidden |
+//! | base64 | runs of eight signs and more, of either alphabet, with or without padding, in lines or not, also in `data:` URIs. It gives way to `[redacted:encoded]` |
+//!
+//! Where two readings of a text differ, what either finds is hidden: a value may take more with it than it had to. What tells of a secret in
+//! words (“the password is …”), and columns of tables, are not understood.
 //!
 //! # Order
 //!
 //! Outermost of all that changes results, so that nothing is added after it; inside what records, which has a redactor of its own. With
 //! [`to_tool`](RedactLayer::to_tool), outside whatever judges calls.
 //!
+//! # Readiness
+//!
+//! Forwarded.
+//!
 //! # Refusals
 //!
-//! None of its own.
+//! None of its own, but for arguments that [`to_tool`](RedactLayer::to_tool) cannot read: they go no further.
+//!
+//! # Cost
+//!
+//! Linear in the text, with a factor that grows with the number of detectors. A text takes no more than a set number of looks at each of its
+//! bytes, in whatever forms it can be read; one that would take more, or that is [too large](Redactor::max_bytes), is hidden whole.
 //!
 //! # Cancellation
 //!
 //! Holds nothing.
 
+mod assign;
 mod detector;
+mod encoded;
 mod json;
+mod keys;
+mod marks;
 mod policy;
 #[cfg(feature = "redact")]
 mod ready;
 mod redactor;
 mod result;
+mod text;
+#[cfg(feature = "redact")]
+mod uri;
+mod view;
 
 #[cfg(feature = "redact")]
 #[cfg_attr(docsrs, doc(cfg(feature = "redact")))]
 pub use self::detector::DetectorError;
+use self::result::Hiding;
 pub use self::{
     detector::Detector,
     policy::{Promised, Redact, RedactLayer, Redaction},
     redactor::Redactor,
 };
-use self::{redactor::Mode, result::Hiding};
 
 /// What stands in the place of hidden JSON that is no text: of numbers, booleans, lists and objects. A text always gives way to a marker,
 /// except with [`Null`](Self::Null) under a key whose values are hidden.

@@ -2,7 +2,7 @@ use std::{fmt, sync::Arc};
 
 use tower_layer::Layer;
 
-use super::{Hiding, Mode, REDACTED, Redactor, Typed};
+use super::{Hiding, REDACTED, Redactor, Typed};
 use crate::{
     describe::{Duty, Note},
     error::Refusal,
@@ -11,7 +11,7 @@ use crate::{
         per_tool::PerTool,
         validate::{Check, Validator},
     },
-    model::{Arguments, Progress, ToolCall, ToolResponse, ToolResult, strict},
+    model::{Arguments, Listen, Progress, ProgressUpdate, ToolCall, ToolResponse, ToolResult, strict},
     operation::{Reply, View},
     tool::ToolEntry,
 };
@@ -106,7 +106,7 @@ impl Redaction {
         let Some(redactor) = &self.settings.to_tool else { return Ok(()) };
         let text = call.arguments.as_json().map_err(|error| Refusal::internal(error).with_by(NAME))?;
         let typed = self.settings.typed.unwrap_or(Typed::Same);
-        if let Some(changed) = redactor.within(text, Mode::new(typed)) {
+        if let Some(changed) = redactor.changed(text, typed) {
             call.arguments = Arguments::from_text(changed);
         }
         Ok(())
@@ -119,12 +119,25 @@ impl Redaction {
         if !call.context.progress().is_listening() {
             return;
         }
-        let (outward, redactor) = (call.context.progress().clone(), self.settings.to_model.clone());
-        let progress = Progress::new(move |mut update| {
-            update.message = update.message.map(|message| redactor.text(&message).into_owned());
-            outward.report(update);
-        });
-        call.context = std::mem::take(&mut call.context).with_progress(progress);
+        let reports = Reports { outward: call.context.progress().clone(), redactor: self.settings.to_model.clone() };
+        call.context = std::mem::take(&mut call.context).with_progress(Progress::listener(reports));
+    }
+}
+
+/// Passes reports of progress on, without what is to be hidden.
+struct Reports {
+    outward: Progress,
+    redactor: Redactor,
+}
+
+impl Listen for Reports {
+    fn heard(&self, mut update: ProgressUpdate) {
+        update.message = update.message.map(|message| self.redactor.text(&message).into_owned());
+        self.outward.report(update);
+    }
+
+    fn alive(&self) {
+        self.outward.alive();
     }
 }
 
@@ -169,7 +182,7 @@ impl Policy for Redaction {
     fn after(&self, promised: Promised, ending: Ending<'_>) {
         let Ending::Reply(Reply::Call(response)) = ending else { return };
         let typed = self.settings.typed.unwrap_or(if promised.schema { Typed::Same } else { Typed::Marker });
-        let hiding = Hiding { redactor: &self.settings.to_model, mode: Mode::new(typed), binary: self.settings.binary };
+        let hiding = Hiding { redactor: &self.settings.to_model, typed, binary: self.settings.binary };
         let changed = hiding.response(response);
         if let (true, ToolResponse::Complete(result), Some(check)) = (changed, response, promised.check) {
             keep(result, check.as_deref());

@@ -26,9 +26,9 @@ const SECRETS: &[(&str, &str, fn(&str) -> bool)] = &[
     ),
     ("jwt", r"eyJ[A-Za-z0-9_-]{5,}\.eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*", any),
     ("bearer", r"(?i)(?-u:\b)bearer[ \t]+([A-Za-z0-9._~+/-]{8,}=*)", token),
-    ("authorization", r#"(?i)(?-u:\b)authorization["']?[ \t]*[:=][ \t]*["']?(?:basic|digest|token|apikey)[ \t]+([^\s"',;]+)"#, any),
+    ("login", r#"(?i)(?-u:\b)curl(?-u:\b).{0,256}?[ \t](?:-u|--user)[ \t=]*["']?[^\s:"']{1,64}:([^\s"']+)"#, any),
+    ("login", r"(?i)(?-u:\b)login[ \t\r\n]+[^\s]{1,64}[ \t\r\n]+password[ \t\r\n]+([^\s]+)", any),
     ("aws", r"(?-u:\b)(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?-u:\b)", any),
-    ("aws", r#"(?i)aws.{0,20}?(?:secret|private).{0,20}?["']?[ \t]*[:=][ \t]*["']?([A-Za-z0-9/+]{40})"#, any),
     ("github", r"gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_[A-Za-z0-9_]{22,255}", any),
     ("gitlab", r"gl(?:pat|dt|rt|cbt)-[A-Za-z0-9_-]{20,}", any),
     (
@@ -41,12 +41,8 @@ const SECRETS: &[(&str, &str, fn(&str) -> bool)] = &[
     ("model_provider", r"(?-u:\b)sk-[A-Za-z0-9_-]{20,}|(?-u:\b)hf_[A-Za-z0-9]{30,}", any),
     ("package_registry", r"npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_-]{50,}", any),
     ("mail_provider", r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}", any),
-    ("url_password", r"(?i)(?-u:\b)[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{0,256}:([^\s/@]{1,256})@", any),
-    (
-        "assignment",
-        r#"(?i)(?:password|passwd|passphrase|secret|api[_-]?key|access[_-]?token|refresh[_-]?token|auth[_-]?token|private[_-]?key|client[_-]?secret)["']?[ \t]*[:=][ \t]*["']?([^\s"',;&]+)"#,
-        any,
-    ),
+    ("url_password", r"(?-u:\b)[A-Za-z0-9_.-]{1,64}:([^\s]{1,256}?)@(?:tcp|udp|unix)\(", any),
+    ("url_password", r"(?i)jdbc:oracle:[a-z0-9]{1,8}:[^\s/]{1,64}/([^\s@]{1,256})@", any),
 ];
 
 const PERSONAL: &[(&str, &str, fn(&str) -> bool)] = &[
@@ -61,7 +57,11 @@ fn compiled(table: &[(&str, &str, fn(&str) -> bool)]) -> Vec<Detector> {
 }
 
 pub(super) fn secrets() -> &'static [Detector] {
-    static ALL: LazyLock<Vec<Detector>> = LazyLock::new(|| compiled(SECRETS));
+    static ALL: LazyLock<Vec<Detector>> = LazyLock::new(|| {
+        let mut all = compiled(SECRETS);
+        all.push(Detector::new("url_password", super::uri::passwords));
+        all
+    });
     &ALL
 }
 
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn every_pattern_compiles() {
-        assert_eq!(secrets().len(), SECRETS.len());
+        assert_eq!(secrets().len(), SECRETS.len() + 1);
         assert_eq!(personal().len(), PERSONAL.len() + 2);
     }
 

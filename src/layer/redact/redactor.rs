@@ -1,24 +1,27 @@
-use std::{borrow::Cow, collections::BTreeSet, error::Error, fmt, ops::Range, sync::Arc};
+use std::{borrow::Cow, collections::BTreeSet, error::Error, fmt, sync::Arc};
 
-use serde_json::value::RawValue;
-
-use super::{Detector, Typed, json};
+use super::{Detector, Typed, json, keys::Keys, marks, text::Pass};
 use crate::model::{Arguments, RawObject};
 
 /// What is to be hidden, and how it is found: one value for results, arguments and what observers write.
 ///
-/// It looks for what its [detectors](Detector) find in texts, and for everything that stands under certain keys of JSON objects. A text that
-/// is JSON as a whole is looked at as JSON, also within other JSON. A find gives way to `[redacted:NAME]`.
+/// It looks for what its [detectors](Detector) find in texts, and for everything that stands under certain [keys](Self::keys), in JSON and in
+/// plain text. A find gives way to `[redacted:NAME]`, a value under a key to `[redacted:key]`. The [module](super#forms) says in which forms a
+/// text is read.
 ///
-/// Redacting twice is redacting once. Cheap to clone.
+/// Redacting twice is redacting once. A find that meets a marker takes it along, so that a marker in the midst of a secret hides nothing.
+///
+/// It takes time that is linear in the text, whatever the text is, if its detectors do. What would take more, is nested more deeply than the
+/// module says, or is larger than [`max_bytes`](Self::max_bytes), is hidden whole. Cheap to clone.
 ///
 /// | [`secrets`](Self::secrets) | finds |
 /// |---|---|
 /// | `private_key` | PEM blocks of private keys |
-/// | `jwt`, `bearer`, `authorization` | JSON web tokens, bearer tokens, credentials of an `Authorization` header |
+/// | `jwt`, `bearer` | JSON web tokens, bearer tokens |
+/// | `login` | passwords in `curl -u name:password` and in `.netrc` |
 /// | `aws`, `github`, `gitlab`, `slack`, `google`, `stripe`, `model_provider`, `package_registry`, `mail_provider` | keys and tokens that these issue, by their published prefixes |
-/// | `url_password` | the password in `scheme://user:password@host` |
-/// | `assignment` | what follows `password =`, `"api_key":` and the like in plain text |
+/// | `url_password` | the password in `scheme://user:password@host`, the token in `https://token@host`, passwords in sources of data of Go and Oracle |
+/// | `key` | what stands under the [common keys](Self::common_keys) |
 ///
 /// | [`personal`](Self::personal) | finds |
 /// |---|---|
@@ -38,60 +41,26 @@ pub struct Redactor {
     rules: Arc<Rules>,
 }
 
-#[derive(Clone, Default)]
-struct Rules {
-    detectors: Vec<Detector>,
-    keys: BTreeSet<String>,
-    numbers: bool,
+#[derive(Clone)]
+pub(super) struct Rules {
+    pub(super) detectors: Vec<Detector>,
+    pub(super) keys: Keys,
+    pub(super) numbers: bool,
+    pub(super) max_bytes: usize,
 }
 
-/// How far redaction has got into texts within texts, and what may stand for values that are no text.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Mode {
-    pub(super) typed: Typed,
-    depth: u8,
-}
-
-impl Mode {
-    pub(super) const fn new(typed: Typed) -> Self {
-        Self { typed, depth: 0 }
-    }
-
-    pub(super) const fn deeper(self) -> Self {
-        Self { depth: self.depth.saturating_add(1), ..self }
+impl Default for Rules {
+    fn default() -> Self {
+        Self { detectors: Vec::new(), keys: Keys::default(), numbers: false, max_bytes: 32 << 20 }
     }
 }
 
-pub(super) const MARKER: &str = "[redacted:";
-
-pub(super) fn marker(name: &str) -> String {
-    format!("{MARKER}{name}]")
+impl Rules {
+    /// Whether a marker of this name is one of this redactor's.
+    pub(super) fn names(&self, name: &str) -> bool {
+        marks::OWN.contains(&name) || self.detectors.iter().any(|detector| detector.name() == name)
+    }
 }
-
-/// The keys of [`Redactor::common_keys`].
-const COMMON_KEYS: &[&str] = &[
-    "access_token",
-    "api_key",
-    "apikey",
-    "auth_token",
-    "authorization",
-    "client_secret",
-    "cookie",
-    "credentials",
-    "id_token",
-    "passphrase",
-    "passwd",
-    "password",
-    "private_key",
-    "pwd",
-    "refresh_token",
-    "secret",
-    "secret_key",
-    "session_token",
-    "set_cookie",
-    "token",
-    "x_api_key",
-];
 
 impl Redactor {
     /// Hides nothing yet.
@@ -129,26 +98,54 @@ impl Redactor {
         self
     }
 
-    /// Hides everything that stands under these keys of JSON objects, whatever their case, `_`, `-` and spaces.
+    /// Hides everything that stands under these keys, in JSON and in plain text.
+    ///
+    /// A key is taken apart into words, at what is neither letter nor digit, where a capital begins a word, and between letters and digits.
+    /// What is given here counts wherever it stands in a key as words that follow one another, whatever parts them there: `api_key` is found in
+    /// `x-api-key`, `apiKeyProd`, `APIKEY` and `api.key.2`, `password` in `db_password`, and neither `password` in `passwordless` nor `token`
+    /// in `tokenizer` or `tokens_used`. What is six letters long or longer is also found at the end of a word, as in `dbpassword`.
+    ///
+    /// It does not count in a key whose last word says that it only tells of a secret, such as `token_type`, `password_policy` and `secret_name`.
+    /// `token` does not count after a word that makes it a place in a list or a word of a model's, as in `next_page_token` and
+    /// `eos_token`.
     #[must_use]
     pub fn keys(mut self, keys: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
-        Arc::make_mut(&mut self.rules).keys.extend(keys.into_iter().map(|key| plain(key.as_ref())));
+        let rules = Arc::make_mut(&mut self.rules);
+        keys.into_iter().for_each(|key| rules.keys.add(key.as_ref()));
         self
     }
 
     /// Hides what stands under keys that are usual for secrets, such as `password`, `token`, `api_key` and `authorization`.
     #[must_use]
-    pub fn common_keys(self) -> Self {
-        self.keys(COMMON_KEYS)
+    pub fn common_keys(mut self) -> Self {
+        Arc::make_mut(&mut self.rules).keys.add_common();
+        self
     }
 
-    /// Hides what that one hides too.
+    /// Shows what stands under these very keys, whatever words they are made of. Their case counts for nothing, nor does what parts
+    /// their words. A detector may still find something there.
+    #[must_use]
+    pub fn except_keys(mut self, keys: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        let rules = Arc::make_mut(&mut self.rules);
+        keys.into_iter().for_each(|key| rules.keys.except(key.as_ref()));
+        self
+    }
+
+    /// Hides what that one hides too, and excepts the keys that either does.
     #[must_use]
     pub fn and(mut self, other: &Self) -> Self {
         let rules = Arc::make_mut(&mut self.rules);
         rules.detectors.extend(other.rules.detectors.iter().cloned());
-        rules.keys.extend(other.rules.keys.iter().cloned());
+        rules.keys.and(&other.rules.keys);
         rules.numbers |= other.rules.numbers;
+        rules.max_bytes = rules.max_bytes.min(other.rules.max_bytes);
+        self
+    }
+
+    /// Hides texts that are longer than this, whole. 32 MiB if nothing is said.
+    #[must_use]
+    pub fn max_bytes(mut self, bytes: usize) -> Self {
+        Arc::make_mut(&mut self.rules).max_bytes = bytes;
         self
     }
 
@@ -162,13 +159,13 @@ impl Redactor {
     /// A text, or JSON as text, with what is to be hidden replaced.
     #[must_use]
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        self.within(text, Mode::new(Typed::Marker)).map_or(Cow::Borrowed(text), Cow::Owned)
+        self.changed(text, Typed::Marker).map_or(Cow::Borrowed(text), Cow::Owned)
     }
 
     /// Arguments for somebody who only looks at them: broken ones are looked at as text.
     #[must_use]
     pub fn arguments(&self, arguments: &Arguments) -> Arguments {
-        let changed = arguments.as_json().ok().and_then(|text| self.within(text, Mode::new(Typed::Marker)));
+        let changed = arguments.as_json().ok().and_then(|text| self.changed(text, Typed::Marker));
         changed.map_or_else(|| arguments.clone(), Arguments::from_text)
     }
 
@@ -180,123 +177,46 @@ impl Redactor {
         self.text(&texts.join(": ")).into_owned()
     }
 
-    /// Whether what stands under this key is hidden.
-    pub(super) fn hides(&self, key: &str) -> bool {
-        !self.rules.keys.is_empty() && self.rules.keys.contains(&plain(key))
+    /// A text as it is after redaction; `None` if nothing changes.
+    pub(super) fn changed(&self, text: &str, typed: Typed) -> Option<String> {
+        self.pass(text, typed).within(text, 0)
     }
 
-    /// Which detector finds something in this number.
-    pub(super) fn number(&self, number: &str) -> Option<&str> {
-        if !self.rules.numbers || !number.starts_with(['-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']) {
-            return None;
+    /// JSON as it is after redaction; `None` if nothing changes.
+    pub(super) fn json(&self, json: &str, typed: Typed) -> Option<String> {
+        if json.len() > self.rules.max_bytes {
+            return json::hidden(json, typed).map(|_| match typed {
+                Typed::Marker => format!("\"{}\"", marks::marker("size")),
+                _ => json::hidden(json, typed).unwrap_or("null").to_owned(),
+            });
         }
-        self.rules.detectors.iter().find(|detector| detector.find(number).next().is_some()).map(Detector::name)
-    }
-
-    /// A text as it is after redaction, as JSON if it is that; `None` if nothing changes.
-    pub(super) fn within(&self, text: &str, mode: Mode) -> Option<String> {
-        /// What was no JSON can be JSON once something is replaced.
-        const ROUNDS: usize = 4;
-        let mut changed: Option<String> = None;
-        for _ in 0..ROUNDS {
-            match self.once(changed.as_deref().unwrap_or(text), mode) {
-                None => break,
-                next => changed = next,
-            }
-        }
-        changed
-    }
-
-    fn once(&self, text: &str, mode: Mode) -> Option<String> {
-        /// So many texts within texts are taken apart as JSON.
-        const DEEPEST: u8 = 4;
-        if mode.depth < DEEPEST && text.trim_start().starts_with(['{', '[', '"']) && serde_json::from_str::<&RawValue>(text).is_ok() {
-            return json::rewrite(text, self, mode);
-        }
-        self.text_changed(text)
+        json::rewrite(json, &self.pass(json, typed), 0)
     }
 
     /// An object as it is after redaction; `None` if nothing changes.
-    pub(super) fn object(&self, object: &RawObject, mode: Mode) -> Option<RawObject> {
+    pub(super) fn object(&self, object: &RawObject, typed: Typed) -> Option<RawObject> {
         if object.is_empty() {
             return None;
         }
-        let changed = json::rewrite(&serde_json::to_string(object).ok()?, self, mode)?;
+        let changed = self.json(&serde_json::to_string(object).ok()?, typed)?;
         // What was an object is one still; nothing at all is better than what was to be hidden.
         Some(serde_json::from_str(&changed).unwrap_or_default())
     }
 
-    /// A plain text as it is after redaction; `None` if nothing changes.
-    pub(super) fn text_changed(&self, text: &str) -> Option<String> {
-        /// Each round leaves less to look at; a text that needs more is not shown at all.
-        const ROUNDS: usize = 16;
-        let mut changed: Option<String> = None;
-        for _ in 0..ROUNDS {
-            let now = changed.as_deref().unwrap_or(text);
-            match self.round(now) {
-                None => return changed,
-                next => changed = next,
-            }
-        }
-        Some(marker("all"))
+    /// Whether a text holds something that is to be hidden, as it stands there.
+    pub(super) fn finds_plainly(&self, text: &str) -> bool {
+        self.pass(text, Typed::Marker).finds_plainly(text)
     }
 
-    /// Replaces what is found outside the markers that stand there already.
-    fn round(&self, text: &str) -> Option<String> {
-        let mut finds: Vec<(Range<usize>, &str)> = Vec::new();
-        for part in self.unmarked(text) {
-            for detector in &self.rules.detectors {
-                let found = detector.find(&text[part.clone()]);
-                finds.extend(found.map(|range| (range.start + part.start..range.end + part.start, detector.name())));
-            }
-        }
-        if finds.is_empty() {
-            return None;
-        }
-        finds.sort_by_key(|(range, _)| (range.start, usize::MAX - range.end));
-        let mut out = String::with_capacity(text.len());
-        let mut copied = 0;
-        for (range, name) in finds {
-            // One that begins within another find is hidden with it.
-            if range.start >= copied {
-                out.push_str(&text[copied..range.start]);
-                out.push_str(&marker(name));
-                copied = range.end;
-            } else {
-                copied = copied.max(range.end);
-            }
-        }
-        out.push_str(&text[copied..]);
-        Some(out)
+    fn pass(&self, text: &str, typed: Typed) -> Pass<'_> {
+        Pass::new(&self.rules, typed, text.len())
     }
-
-    /// The parts of a text between the markers of this redactor.
-    fn unmarked(&self, text: &str) -> Vec<Range<usize>> {
-        let mut parts = Vec::new();
-        let mut start = 0;
-        for (at, _) in text.match_indices(MARKER) {
-            let Some(len) = text[at + MARKER.len()..].find(']') else { break };
-            let name = &text[at + MARKER.len()..][..len];
-            let ours =
-                matches!(name, "key" | "all" | "uri" | "binary") || self.rules.detectors.iter().any(|detector| detector.name() == name);
-            if ours && at >= start {
-                parts.push(start..at);
-                start = at + MARKER.len() + len + 1;
-            }
-        }
-        parts.push(start..text.len());
-        parts
-    }
-}
-
-fn plain(key: &str) -> String {
-    key.chars().filter(|c| !matches!(c, '_' | '-' | ' ')).flat_map(char::to_lowercase).collect()
 }
 
 impl fmt::Debug for Redactor {
     /// The names of the detectors, and the keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: BTreeSet<&str> = self.rules.detectors.iter().map(Detector::name).collect();
-        f.debug_struct("Redactor").field("detectors", &names).field("keys", &self.rules.keys).finish_non_exhaustive()
+        f.debug_struct("Redactor").field("detectors", &names).field("keys", self.rules.keys.terms()).finish_non_exhaustive()
     }
 }

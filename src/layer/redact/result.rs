@@ -1,26 +1,19 @@
 //! Every place in which a response can carry text.
 
-use base64::{
-    Engine as _, alphabet,
-    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
-};
+use base64::Engine as _;
 use serde_json::value::RawValue;
 
 use super::{
-    Redactor,
-    redactor::{Mode, marker},
+    Redactor, Typed,
+    encoded::{self, STANDARD},
+    marks::marker,
 };
-use crate::model::{BlockExtra, Content, RawObject, Resource, ToolResponse, ToolResult};
-
-const CONFIG: GeneralPurposeConfig =
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent).with_decode_allow_trailing_bits(true);
-const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, CONFIG);
-const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, CONFIG);
+use crate::model::{BlockExtra, Content, ContentAnnotations, RawObject, Resource, ToolResponse, ToolResult};
 
 /// One response that is being redacted.
 pub(super) struct Hiding<'a> {
     pub(super) redactor: &'a Redactor,
-    pub(super) mode: Mode,
+    pub(super) typed: Typed,
     /// Whether content that is no text is hidden whole.
     pub(super) binary: bool,
 }
@@ -47,18 +40,18 @@ impl Hiding<'_> {
     fn result(&self, result: &mut ToolResult) -> bool {
         result.content_mut().iter_mut().for_each(|block| self.content(block));
         if let Some(refusal) = result.refusal_mut()
-            && let Some(message) = self.redactor.within(refusal.message(), self.mode)
+            && let Some(message) = self.redactor.changed(refusal.message(), self.typed)
         {
             refusal.set_message(message);
         }
-        if let Some(meta) = self.redactor.object(result.meta(), self.mode) {
+        if let Some(meta) = self.redactor.object(result.meta(), self.typed) {
             *result.meta_mut() = meta;
         }
         if let Some(extra) = result.extra_mut() {
             self.object(extra);
         }
         let Some(structured) = result.structured_content() else { return false };
-        let Some(changed) = super::json::rewrite(structured.get(), self.redactor, self.mode) else { return false };
+        let Some(changed) = self.redactor.json(structured.get(), self.typed) else { return false };
         result.set_structured(RawValue::from_string(changed).ok());
         true
     }
@@ -77,8 +70,9 @@ impl Hiding<'_> {
                 self.extra(&mut media.extra);
             }
             Content::ResourceLink(link) => {
-                self.uri(&mut link.uri);
-                self.text(&mut link.name);
+                for text in [&mut link.uri, &mut link.name] {
+                    self.text(text);
+                }
                 for text in [&mut link.title, &mut link.description, &mut link.mime_type].into_iter().flatten() {
                     self.text(text);
                 }
@@ -90,7 +84,7 @@ impl Hiding<'_> {
     }
 
     fn resource(&self, resource: &mut Resource) {
-        self.uri(&mut resource.uri);
+        self.text(&mut resource.uri);
         for text in [&mut resource.mime_type, &mut resource.text].into_iter().flatten() {
             self.text(text);
         }
@@ -102,72 +96,61 @@ impl Hiding<'_> {
     }
 
     fn extra(&self, extra: &mut BlockExtra) {
-        if let Some(date) = extra.annotations.as_mut().and_then(|annotations| annotations.last_modified.as_mut()) {
-            self.text(date);
+        if let Some(annotations) = &mut extra.annotations {
+            self.annotations(annotations);
         }
         self.object(&mut extra.meta);
         self.object(&mut extra.unknown);
     }
 
     fn text(&self, text: &mut String) {
-        if let Some(changed) = self.redactor.within(text, self.mode) {
+        if let Some(changed) = self.redactor.changed(text, self.typed) {
             *text = changed;
         }
     }
 
     fn object(&self, object: &mut RawObject) {
-        if let Some(changed) = self.redactor.object(object, self.mode) {
+        if let Some(changed) = self.redactor.object(object, self.typed) {
             *object = changed;
         }
     }
 
-    /// A URI, also where what is to be hidden is written with escapes: it is then hidden whole.
-    fn uri(&self, uri: &mut String) {
-        self.text(uri);
-        if uri.contains('%') {
-            let plain = unescaped(uri);
-            if plain != *uri && self.redactor.text_changed(&plain).is_some() {
-                *uri = marker("uri");
-            }
+    /// Annotations, those that this crate does not know included. Those that cannot be read any more are gone.
+    fn annotations(&self, annotations: &mut ContentAnnotations) {
+        let changed = serde_json::to_string(annotations).ok().and_then(|json| self.redactor.json(&json, self.typed));
+        if let Some(changed) = changed {
+            *annotations = serde_json::from_str(&changed).unwrap_or_default();
         }
     }
 
-    /// Base64: text is looked at as text, and anything else is left as it is or hidden whole.
+    /// Base64: text is looked at as text, and anything else is left as it is, or hidden whole if that is asked for or if it holds a text
+    /// that is to be hidden. What is no base64 as it stands there is looked at as the text that it is, too.
     fn blob(&self, blob: &mut String) {
-        // Long base64 often comes in lines.
-        let line: Vec<u8> = blob.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
-        let bytes = STANDARD.decode(&line).or_else(|_| URL_SAFE.decode(&line));
-        match bytes.map(String::from_utf8) {
-            Ok(Ok(text)) => {
-                if let Some(changed) = self.redactor.within(&text, self.mode) {
+        if blob.is_empty() {
+            return;
+        }
+        let bytes = match String::from_utf8(encoded::bytes(blob)) {
+            Ok(text) => {
+                if let Some(changed) = self.redactor.changed(&text, self.typed) {
                     *blob = STANDARD.encode(changed);
+                    return;
                 }
+                text.into_bytes()
             }
-            Ok(Err(_)) if self.binary => *blob = STANDARD.encode(marker("binary")),
-            Ok(Err(_)) => {}
-            // No base64 at all: whoever reads it reads it as it is.
-            Err(_) => self.text(blob),
+            Err(_) if self.binary && encoded::is(blob) => return *blob = STANDARD.encode(marker("binary")),
+            Err(error) => error.into_bytes(),
+        };
+        let zeros = bytes.contains(&0);
+        let read = encoded::readable(bytes);
+        let spoiled = match std::str::from_utf8(&read) {
+            // It was looked at as it is.
+            Ok(_) if !zeros => false,
+            _ => self.redactor.changed(&String::from_utf8_lossy(&read), self.typed).is_some(),
+        };
+        if spoiled || encoded::is(blob) && self.redactor.finds_plainly(blob) {
+            *blob = STANDARD.encode(marker("binary"));
+        } else if !encoded::is(blob) {
+            self.text(blob);
         }
     }
-}
-
-/// A URI with its escapes resolved.
-fn unescaped(uri: &str) -> String {
-    let bytes = uri.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        let hex = |at: usize| bytes.get(at).and_then(|b| char::from(*b).to_digit(16));
-        match (byte, hex(at + 1), hex(at + 2)) {
-            (b'%', Some(high), Some(low)) => {
-                out.extend(u8::try_from(high * 16 + low));
-                at += 3;
-            }
-            _ => {
-                out.push(byte);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
 }
