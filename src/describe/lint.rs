@@ -276,7 +276,10 @@ const PAIRS: &[Pair] = &[
     },
     Pair {
         rule: "refused-unseen",
-        outer: |note| note.has(Duty::Decides) || note.has(Duty::Hides) || note.has(Duty::Limits),
+        outer: |note| {
+            let duties = [Duty::Decides, Duty::DecidesByTool, Duty::Hides, Duty::Identifies, Duty::Limits];
+            duties.into_iter().any(|duty| note.has(duty))
+        },
         inner: |note| note.has(Duty::Observes),
         // What stands outside, sees it all; another one further in may look at what runs.
         unless_outside: |note| note.has(Duty::Observes),

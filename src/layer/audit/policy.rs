@@ -140,7 +140,8 @@ impl AuditPolicy {
         }
         record.attempts = notes.runs;
         record.trace_id = notes.trace.or(record.trace_id);
-        if let Some(principal) = &notes.principal {
+        let found = notes.principal.take();
+        if let Some(principal) = &found {
             record.principal = AuditPrincipal::of(principal);
         }
         record.decision = notes.decided.take().map(|decided| AuditDecision {
@@ -158,6 +159,10 @@ impl AuditPolicy {
             record.arguments = text.filter(|text| text.len() <= AuditLayer::MAX_ARGUMENTS).map(Box::from);
         }
         ended_by(&mut record, ending);
+        if found.is_none() && record.refusal == Some(RefusalKind::Unauthenticated) {
+            // What the context claimed, nobody vouched for.
+            record.principal = None;
+        }
         record.sequence = self.next.fetch_add(1, Ordering::Relaxed);
         record
     }

@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 use toolstack::{
     RefusalKind, Router, Stack, StackExt, ToolCall, ToolResponse,
     layer::{
-        AuditLayer, PermissionLayer,
+        AuditLayer, AuthenticateLayer, PermissionLayer,
         audit::{ArgumentsDigest, AuditEnding, AuditRecord},
+        authenticate::{BearerToken, StaticTokens},
         gate, map_call,
         permission::{Approval, ApprovalRequest, Effect, Rules},
         redact::Redactor,
@@ -234,6 +235,23 @@ async fn who_asked_is_there_though_it_was_found_out_within() {
     let record = one(&mut log);
     assert_eq!((record.principal.unwrap().subject(), record.ending), ("ada", AuditEnding::Refused));
     assert_eq!(record.trace_id, Some(0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c));
+}
+
+#[tokio::test]
+async fn a_principal_that_nobody_vouches_for_is_in_no_record() {
+    let tokens = StaticTokens::new().token("t0ken", Principal::new("ada")).unwrap();
+    let (layer, mut log) = audit();
+    let stack = ServiceBuilder::new().layer(layer).layer(AuthenticateLayer::new().bearer(tokens)).service(probe());
+    let claimed = || Context::new().with_principal(Principal::new("root"));
+    stack.run_call(ToolCall::new("probe", json!({})).with_context(claimed())).await;
+    let record = one(&mut log);
+    assert_eq!((record.principal, record.refusal), (None, Some(RefusalKind::Unauthenticated)));
+
+    let mut context = claimed();
+    context.extensions_mut().insert(BearerToken::new("t0ken").unwrap());
+    stack.run_list(toolstack::ListTools::new().with_context(context)).await;
+    assert_eq!(one(&mut log).principal.unwrap().subject(), "ada");
+    assert!(stack.lint().await.is_empty());
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use serde_json::json;
 use toolstack::{
     Refusal, RefusalKind, Router, StackExt,
     layer::{
-        CatchPanicLayer, RedactLayer, VisibilityLayer,
+        AuthenticateLayer, CatchPanicLayer, RedactLayer, VisibilityLayer,
         audit::{ArgumentsDigest, AuditEnding, TracingSink},
         gate, map_call,
         redact::Redactor,
@@ -35,6 +35,21 @@ async fn j01_audit_stands_outside_what_refuses() {
 
     let (layer, mut log) = audit();
     let wrong = ServiceBuilder::new().layer(no()).layer(layer).service(router());
+    wrong.call_tool("probe", json!({})).await;
+    assert_eq!(records(&mut log), []);
+    assert_eq!(rules(&wrong).await, ["refused-unseen"]);
+}
+
+#[tokio::test]
+async fn j01_audit_stands_outside_what_finds_out_who_asks() {
+    let (layer, mut log) = audit();
+    let right = ServiceBuilder::new().layer(layer).layer(AuthenticateLayer::new()).service(router());
+    right.call_tool("probe", json!({})).await;
+    assert_eq!(one(&mut log).refusal, Some(RefusalKind::Unauthenticated));
+    assert!(rules(&right).await.is_empty());
+
+    let (layer, mut log) = audit();
+    let wrong = ServiceBuilder::new().layer(AuthenticateLayer::new()).layer(layer).service(router());
     wrong.call_tool("probe", json!({})).await;
     assert_eq!(records(&mut log), []);
     assert_eq!(rules(&wrong).await, ["refused-unseen"]);
