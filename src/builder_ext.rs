@@ -6,7 +6,7 @@ use crate::{
     error::Refusal,
     layer::{
         AuditLayer, AuthenticateLayer, CallsLayer, CatchErrorLayer, CatchPanicLayer, PermissionLayer, PinLayer, PolicyLayer, RedactLayer,
-        RequireFieldsLayer, SessionLayer, TelemetryLayer, TimeoutLayer, ValidateLayer, VisibilityLayer,
+        RequireFieldsLayer, ScopesLayer, SessionLayer, StepUpLayer, TelemetryLayer, TimeoutLayer, ValidateLayer, VisibilityLayer,
         audit::AuditSink,
         authenticate::TokenVerifier,
         calls,
@@ -14,6 +14,8 @@ use crate::{
         hooks::HooksLayer,
         permission::{Effect, Rules},
         redact::Redactor,
+        scopes::ScopeRules,
+        step_up::StepUpRule,
         telemetry::Metrics,
         validate::Validator,
     },
@@ -128,9 +130,16 @@ layers! {
     fn require_fields[Names](names: Names) -> RequireFieldsLayer
         where [Names: IntoIterator<Item: Into<String>>] = RequireFieldsLayer::present(names);
 
+    /// Requires the scopes that tools need. See [`scopes`](crate::layer::scopes).
+    fn scopes(rules: ScopeRules) -> ScopesLayer = ScopesLayer::new(rules);
+
     /// Resolves and holds the open sessions that an argument names. See [`session`](crate::layer::session).
     fn sessions[Store](store: Store, parameter: &str) -> SessionLayer
         where [Store: SessionStore] = SessionLayer::new(store).argument(parameter).require_open();
+
+    /// Asks for a stronger or more recent sign-in. See [`step_up`](crate::layer::step_up).
+    fn step_up[Rules](rules: Rules) -> StepUpLayer
+        where [Rules: IntoIterator<Item = StepUpRule>] = StepUpLayer::new(rules);
 
     /// Makes a span of each operation, and counts it there. See [`telemetry`](crate::layer::telemetry).
     fn telemetry(metrics: &Metrics) -> TelemetryLayer = TelemetryLayer::new().metrics(metrics);

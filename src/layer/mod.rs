@@ -14,11 +14,13 @@
 //! | [`CatchErrorLayer`] | turns errors of other crates' layers into refusals | outside all layers whose errors it should catch |
 //! | [`AuthenticateLayer`] | finds out who asks | outside whatever asks who it is |
 //! | [`VisibilityLayer`] | decides which tools there are for this caller | outside whatever would tell of a hidden tool by treating it otherwise |
+//! | [`ScopesLayer`] | requires the scopes that a tool needs | inside what finds out who asks, and inside visibility |
 //! | [`map_call`] | changes calls | outside whatever judges a call; one that renames, outside visibility too, since no tool runs but the one that was judged |
 //! | [`HooksLayer`] | runs hooks: functions and programs that look, rewrite or refuse | inside visibility and limits, outside whatever judges arguments |
 //! | [`PinLayer`] | sets arguments that the model may not choose, in calls and in lists | outside whatever judges a call |
 //! | [`SessionLayer`] | resolves and holds the sessions that a call names | inside what finds out who asks, outside permission |
 //! | [`ValidateLayer`], [`RequireFieldsLayer`] | check arguments, and structured results | inside whatever changes arguments, outside whatever asks a person |
+//! | [`StepUpLayer`] | asks for a stronger or more recent sign-in | inside whatever changes or checks arguments, outside whatever asks a person |
 //! | [`reload`](reload()) | swaps the layer in its place | as that layer |
 //! | [`gate`], [`gate_async`], [`gate_tool`] | decide whether a tool runs | inside whatever changes the call |
 //! | [`PermissionLayer`] | decides whether a tool runs, by rules, remembered answers, or a person | inside whatever changes or checks the call; outside whatever holds a place or counts the time while a person thinks |
@@ -52,7 +54,9 @@ mod per_tool;
 pub mod permission;
 pub mod redact;
 pub mod reload;
+pub mod scopes;
 pub mod session;
+pub mod step_up;
 pub mod telemetry;
 pub mod timeout;
 pub mod validate;
@@ -72,7 +76,9 @@ pub use self::{
     permission::PermissionLayer,
     redact::RedactLayer,
     reload::{ReloadHandle, ReloadLayer, reload},
+    scopes::ScopesLayer,
     session::{PinLayer, SessionLayer},
+    step_up::StepUpLayer,
     telemetry::TelemetryLayer,
     timeout::TimeoutLayer,
     validate::{RequireFieldsLayer, ValidateLayer},

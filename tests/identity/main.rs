@@ -6,3 +6,5 @@ mod authenticate;
 mod jwt;
 mod keys;
 mod mint;
+mod scopes;
+mod step_up;

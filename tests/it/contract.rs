@@ -9,8 +9,8 @@ use serde_json::json;
 use toolstack::{
     ToolCall,
     layer::{
-        AuditLayer, AuthenticateLayer, CatchErrorLayer, CatchPanicLayer, PinLayer, RedactLayer, RequireFieldsLayer, SessionLayer,
-        TelemetryLayer, TimeoutLayer, ValidateLayer, VisibilityLayer, after,
+        AuditLayer, AuthenticateLayer, CatchErrorLayer, CatchPanicLayer, PinLayer, RedactLayer, RequireFieldsLayer, ScopesLayer,
+        SessionLayer, StepUpLayer, TelemetryLayer, TimeoutLayer, ValidateLayer, VisibilityLayer, after,
         audit::AuditRecord,
         calls, gate, gate_async, gate_tool,
         hooks::{Hook, HooksLayer},
@@ -19,8 +19,11 @@ use toolstack::{
         redact::Redactor,
         reload,
         reload::AnyLayer,
+        scopes::ScopeRules,
+        step_up::StepUpRule,
     },
     middleware::{Next, from_fn},
+    select::ToolSelector,
     store::{MemorySessions, SessionLimits, SessionOwner},
     testing::{Contract, Recorder, StrictError},
 };
@@ -102,6 +105,8 @@ rows! {
     reload_keeps_the_contract: Contract::new(|| reload(gate("gate", |_| Ok(()))).0.judge_again());
     reload_of_any_layer_keeps_the_contract: Contract::new(|| reload(AnyLayer::new(gate_async("gate", async |_| Ok(())))).0).closes_errors();
     require_fields_keeps_the_contract: Contract::new(|| RequireFieldsLayer::truthy(["n"])).call(|| ToolCall::new("probe", json!({ "n": 1 })));
+    scopes_keep_the_contract: Contract::new(|| ScopesLayer::new(ScopeRules::new().forbid(ToolSelector::new().tag("nobody")).hide()));
+    step_up_keeps_the_contract: Contract::new(|| StepUpLayer::new([StepUpRule::new(ToolSelector::new())]).let_anonymous_pass());
     session_keeps_the_contract: Contract::new(|| {
         let store = MemorySessions::new(SessionLimits::new(4));
         store.open_as("s1", SessionOwner::Anyone, ()).unwrap();
