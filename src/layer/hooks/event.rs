@@ -135,12 +135,22 @@ impl Listed<'_> {
     }
 }
 
+/// Where a request is, and the tool that its hooks looked up where the layer had not.
+pub(super) struct Place<'a> {
+    pub(super) site: Site<'a>,
+    looked_up: OnceLock<Option<Arc<ToolEntry>>>,
+}
+
+impl<'a> Place<'a> {
+    pub(super) const fn new(site: Site<'a>) -> Self {
+        Self { site, looked_up: OnceLock::new() }
+    }
+}
+
 /// A call that is about to run: what a `before` hook is shown.
 pub struct BeforeCall<'a> {
     pub(super) call: &'a mut ToolCall,
-    pub(super) site: Site<'a>,
-    /// The tool, where the layer has not looked it up.
-    pub(super) looked_up: OnceLock<Option<Arc<ToolEntry>>>,
+    pub(super) place: &'a Place<'a>,
     pub(super) answer: Option<Box<ToolResponse>>,
     pub(super) remarks: Remarks<'a>,
 }
@@ -156,8 +166,8 @@ impl BeforeCall<'_> {
     /// is refused.
     #[must_use]
     pub fn tool(&self) -> Option<&ToolEntry> {
-        match (self.site.tool, self.site.catalog) {
-            (None, Some(catalog)) => self.looked_up.get_or_init(|| catalog.get(self.call.name())).as_deref(),
+        match (self.place.site.tool, self.place.site.catalog) {
+            (None, Some(catalog)) => self.place.looked_up.get_or_init(|| catalog.get(self.call.name())).as_deref(),
             (tool, _) => tool,
         }
     }
@@ -165,7 +175,7 @@ impl BeforeCall<'_> {
     /// Holds the call to the tool that the hook looked at.
     #[inline]
     pub(super) fn judged(&mut self) {
-        if let Some(Some(tool)) = self.looked_up.get() {
+        if let Some(Some(tool)) = self.place.looked_up.get() {
             self.call.set_judged(tool.serial());
         }
     }

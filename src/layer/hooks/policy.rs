@@ -4,7 +4,7 @@ use futures_util::{FutureExt, future::BoxFuture};
 
 use super::{
     about::About,
-    event::Asked,
+    event::{Asked, Place},
     hook::Hook,
     set::{CallRun, Set, Stop, Stopped},
     walk::Walk,
@@ -130,7 +130,7 @@ impl Policy for Hooks {
             return Step::Wait;
         }
         let mut remarks = Vec::new();
-        let stopped = match self.0.inward_now(&mut asked, site, &about, &mut remarks, 0) {
+        let stopped = match self.0.inward_now(&mut asked, &Place::new(site), &about, &mut remarks, 0) {
             Walk::Through => None,
             Walk::Stopped(stopped) => Some(stopped),
             Walk::Waits(_) => return Step::Refuse(Refusal::internal("a hook waits that was not about this call")),
@@ -147,7 +147,7 @@ impl Policy for Hooks {
                 unfinished.0 = Some((Arc::clone(&self.0), self.0.run_of(call, about.clone(), Vec::new())));
             }
             let mut remarks = Vec::new();
-            let stopped = self.0.inward(&mut asked, site, &about, &mut remarks).await.err();
+            let stopped = self.0.inward(&mut asked, &Place::new(site), &about, &mut remarks).await.err();
             unfinished.0 = None;
             self.step(asked, site, about, remarks, stopped)
         })

@@ -1,10 +1,8 @@
 //! The way through the hooks, inward and outward.
 
-use std::sync::OnceLock;
-
 use super::{
     about::About,
-    event::{AfterCall, Asked, BeforeCall, Items, Listed, Remarks, Request},
+    event::{AfterCall, Asked, BeforeCall, Items, Listed, Place, Remarks, Request},
     halt::{self, Halt},
     hook::{Act, Flow, Hook, Run},
     run::{flat, later, now, report},
@@ -13,7 +11,6 @@ use super::{
 };
 use crate::{
     error::Refusal,
-    layer::around::Site,
     model::{Context, Remark, ToolCall, ToolList, ToolName, ToolResponse, ToolResult},
     router::Catalog,
 };
@@ -31,14 +28,14 @@ type Ran = Result<Flow, Box<Stopped>>;
 
 /// Runs one hook on the way in. The same for one that answers at once as for one that takes its time, but for how it is run.
 macro_rules! one {
-    ($hook:ident, $asked:ident, $site:ident, $remarks:ident, $run:ident: $form:pat, $event:ident => $flow:expr) => {
+    ($hook:ident, $asked:ident, $place:ident, $remarks:ident, $run:ident: $form:pat, $event:ident => $flow:expr) => {
         match (&$hook.act, $asked) {
             (Act::Request($form), $asked) => {
                 let $event = &mut Request { asked: $asked.reborrow(), remarks: Remarks { by: &$hook.name, all: $remarks } };
                 Ok($flow)
             }
             (Act::List($form), Asked::Call(call)) => {
-                let Some(tool) = $site.tool else { return Err(unknown($hook, call)) };
+                let Some(tool) = $place.site.tool else { return Err(unknown($hook, call)) };
                 let $event = &mut Listed { items: Items::One(tool.spec(), true), context: &call.context, hook: $hook };
                 let flow = $flow;
                 let hidden = matches!($event.items, Items::One(_, false));
@@ -46,7 +43,7 @@ macro_rules! one {
             }
             (Act::Before($form), Asked::Call(call)) => {
                 let remarks = Remarks { by: &$hook.name, all: $remarks };
-                let $event = &mut BeforeCall { call, site: $site, looked_up: OnceLock::new(), answer: None, remarks };
+                let $event = &mut BeforeCall { call, place: $place, answer: None, remarks };
                 let flow = $flow;
                 $event.judged();
                 match $event.answer.take() {
@@ -60,12 +57,12 @@ macro_rules! one {
 }
 
 #[inline]
-fn one_now(hook: &Hook, asked: &mut Asked<'_>, site: Site<'_>, remarks: &mut Vec<Remark>) -> Ran {
-    one!(hook, asked, site, remarks, run: Run::Now(run), event => flat(now(|| run(event))))
+fn one_now(hook: &Hook, asked: &mut Asked<'_>, place: &Place<'_>, remarks: &mut Vec<Remark>) -> Ran {
+    one!(hook, asked, place, remarks, run: Run::Now(run), event => flat(now(|| run(event))))
 }
 
-async fn one_later(hook: &Hook, asked: &mut Asked<'_>, site: Site<'_>, remarks: &mut Vec<Remark>) -> Ran {
-    one!(hook, asked, site, remarks, run: Run::Later(run), event => flat(later(hook, || run(event)).await))
+async fn one_later(hook: &Hook, asked: &mut Asked<'_>, place: &Place<'_>, remarks: &mut Vec<Remark>) -> Ran {
+    one!(hook, asked, place, remarks, run: Run::Later(run), event => flat(later(hook, || run(event)).await))
 }
 
 #[cold]
@@ -105,7 +102,14 @@ fn refusal(hook: &Hook, halt: Halt, tool: Option<&ToolName>) -> Option<Refusal> 
 impl Set {
     /// Runs the hooks on the way in, from this one on, as far as they answer at once.
     #[inline]
-    pub(super) fn inward_now(&self, asked: &mut Asked<'_>, site: Site<'_>, about: &About, remarks: &mut Vec<Remark>, from: usize) -> Walk {
+    pub(super) fn inward_now(
+        &self,
+        asked: &mut Asked<'_>,
+        place: &Place<'_>,
+        about: &About,
+        remarks: &mut Vec<Remark>,
+        from: usize,
+    ) -> Walk {
         let (hooks, mut next) = (self.inward_of(asked), from);
         while let Some(hook) = hooks.get(next) {
             let at = next;
@@ -116,7 +120,7 @@ impl Set {
             if hook.waits {
                 return Walk::Waits(at);
             }
-            let ran = if hook.fail_open { open_now(hook, asked, site, remarks) } else { one_now(hook, asked, site, remarks) };
+            let ran = if hook.fail_open { open_now(hook, asked, place, remarks) } else { one_now(hook, asked, place, remarks) };
             match ran {
                 Ok(Ok(())) => {}
                 Ok(Err(halt)) => {
@@ -134,20 +138,20 @@ impl Set {
     pub(super) async fn inward(
         &self,
         asked: &mut Asked<'_>,
-        site: Site<'_>,
+        place: &Place<'_>,
         about: &About,
         remarks: &mut Vec<Remark>,
     ) -> Result<(), Box<Stopped>> {
         let mut from = 0;
         loop {
-            let at = match self.inward_now(asked, site, about, remarks, from) {
+            let at = match self.inward_now(asked, place, about, remarks, from) {
                 Walk::Through => return Ok(()),
                 Walk::Stopped(stopped) => return Err(stopped),
                 Walk::Waits(at) => at,
             };
             let hook = &self.inward[at];
             let saved = hook.fail_open.then(|| Saved::of(asked, remarks));
-            if let Err(halt) = one_later(hook, asked, site, remarks).await? {
+            if let Err(halt) = one_later(hook, asked, place, remarks).await? {
                 match judged(hook, halt, asked) {
                     Some(stopped) => return Err(stopped),
                     None => saved.into_iter().for_each(|saved| saved.restore(asked, remarks)),
@@ -258,9 +262,9 @@ fn withheld(
 }
 
 #[inline(never)]
-fn open_now(hook: &Hook, asked: &mut Asked<'_>, site: Site<'_>, remarks: &mut Vec<Remark>) -> Ran {
+fn open_now(hook: &Hook, asked: &mut Asked<'_>, place: &Place<'_>, remarks: &mut Vec<Remark>) -> Ran {
     let saved = Saved::of(asked, remarks);
-    let ran = one_now(hook, asked, site, remarks);
+    let ran = one_now(hook, asked, place, remarks);
     if matches!(&ran, Ok(Err(halt)) if halt.is_failure()) {
         saved.restore(asked, remarks);
     }
