@@ -3,10 +3,12 @@ use std::{borrow::Cow, time::Duration};
 use tower::{ServiceBuilder, layer::util::Stack};
 
 use crate::{
+    credential::CredentialProvider,
     error::Refusal,
     layer::{
-        AuditLayer, AuthenticateLayer, CallsLayer, CatchErrorLayer, CatchPanicLayer, PermissionLayer, PinLayer, PolicyLayer, RedactLayer,
-        RequireFieldsLayer, ScopesLayer, SessionLayer, StepUpLayer, TelemetryLayer, TimeoutLayer, ValidateLayer, VisibilityLayer,
+        AuditLayer, AuthenticateLayer, CallsLayer, CatchErrorLayer, CatchPanicLayer, ChallengeLayer, PermissionLayer, PinLayer,
+        PolicyLayer, RedactLayer, RequireFieldsLayer, ScopesLayer, SessionLayer, StepUpLayer, TelemetryLayer, TimeoutLayer, ValidateLayer,
+        VisibilityLayer,
         audit::AuditSink,
         authenticate::TokenVerifier,
         calls,
@@ -87,6 +89,11 @@ layers! {
 
     /// Turns panics into refusals. See [`catch_panic`](crate::layer::catch_panic).
     fn catch_panic() -> CatchPanicLayer = CatchPanicLayer::new();
+
+    /// Gets a credential for a tool that asks for one, and calls once more; for the answer in band alone, give
+    /// [`ChallengeLayer::in_band`] to `layer`. See [`challenge`](crate::layer::challenge).
+    fn challenge[P](provider: P) -> ChallengeLayer
+        where [P: CredentialProvider] = ChallengeLayer::new(provider);
 
     /// Decides about each call, and may change it. See [`gate`](crate::layer::gate).
     fn gate[F](name: impl Into<Cow<'static, str>>, closure: F) -> PolicyLayer<Gate<F>>

@@ -3,6 +3,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod builder_ext;
+pub mod credential;
 pub mod describe;
 pub mod error;
 pub mod guide;

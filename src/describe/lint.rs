@@ -267,6 +267,15 @@ const PAIRS: &[Pair] = &[
         ..Pair::NONE
     },
     Pair {
+        rule: "credential-before-decision",
+        outer: |note| note.has(Duty::FetchesCredentials),
+        // What waits is named already, since it would ask twice.
+        inner: |note| note.has(Duty::Decides) && !note.has(Duty::Waits),
+        why: "a call that is made once more with its credential is judged twice, and what was allowed once is not allowed again.",
+        help: "Put the challenge layer inside what decides.",
+        ..Pair::NONE
+    },
+    Pair {
         rule: "change-after-redaction",
         outer: |note| note.has(Duty::ChangesResults) && !note.has(Duty::Redacts),
         inner: |note| note.has(Duty::Redacts),

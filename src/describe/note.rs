@@ -58,6 +58,8 @@ pub enum Duty {
     Decides,
     /// Decides whether the tool runs, by what tool it is, whatever the arguments are.
     DecidesByTool,
+    /// Asks for credentials, and hands them inward with a call that is made once more.
+    FetchesCredentials,
     /// Goes by who asks.
     GoesByCaller,
     /// Decides which tools there are for this caller.

@@ -25,7 +25,7 @@ pub fn refusal_of(error: BoxError, classify: Option<&Classify>) -> Refusal {
 /// How many errors a chain may have before it is taken for a circle.
 const LONGEST_CHAIN: usize = 64;
 
-fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+pub(crate) fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&error| error.source()).take(LONGEST_CHAIN)
 }
 
@@ -48,7 +48,7 @@ fn known(error: &(dyn Error + 'static)) -> Option<Refusal> {
                 .with_by("buffer"),
         );
     }
-    None
+    crate::credential::refusal_in(error)
 }
 
 /// The refusal that an error of unknown type amounts to, seen without taking it: for observers, which must not change it.

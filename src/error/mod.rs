@@ -40,12 +40,12 @@ mod classify;
 mod payload;
 mod refusal;
 
-pub(crate) use self::classify::refusal_of_any;
+pub(crate) use self::classify::{chain, refusal_of_any};
 pub use self::{
     bearer::{BearerChallenge, BearerError},
     challenge::Challenge,
     classify::{Classify, refusal_of},
-    payload::{MissingParameter, error_payload, halt_reason, render_error_payload},
+    payload::{MissingParameter, error_payload, failed_text, halt_reason, render_error_payload},
     refusal::{Refusal, RefusalKind},
 };
 

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::{Challenge, Refusal, RefusalKind};
-use crate::model::{Content, ToolResult};
+use crate::model::{Content, ToolName, ToolResult};
 
 /// A required argument is not there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -84,6 +84,21 @@ pub fn halt_reason(refusal: &Refusal) -> Value {
         (RefusalKind::ToolError, _) => json!({ "tool_error": refusal.message() }),
         _ => json!({ "error": refusal.message() }),
     }
+}
+
+/// A refusal as MCS writes it down for a call that failed, which is what becomes of a sign-in that a tool asks for where no
+/// [`ChallengeLayer`](crate::layer::ChallengeLayer) answers it: `Tool '<name>' failed: <message>`.
+///
+/// ```
+/// use toolstack::{Refusal, credential::AuthChallenge, error::failed_text, model::ToolName};
+///
+/// let refusal = Refusal::from(AuthChallenge::new("Sign in to your mail."));
+/// assert_eq!(failed_text(&ToolName::new("inbox")?, &refusal), "Tool 'inbox' failed: Sign in to your mail.");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use]
+pub fn failed_text(tool: &ToolName, refusal: &Refusal) -> String {
+    format!("Tool '{tool}' failed: {}", refusal.message())
 }
 
 /// Puts the [payload](error_payload) of a refused result in the place of the message, for

@@ -26,6 +26,7 @@
 //! | [`PermissionLayer`] | decides whether a tool runs, by rules, remembered answers, or a person | inside whatever changes or checks the call; outside whatever holds a place or counts the time while a person thinks |
 //! | [`TimeoutLayer`] | bounds how long a call takes | inside whatever waits for a person, outside whatever waits for capacity |
 //! | tower's `load_shed`, `concurrency_limit`, … | bound how many calls run | next to the tools; `load_shed` directly outside the limit that it watches |
+//! | [`ChallengeLayer`] | gets a credential for a tool that asks for one and calls once more, or tells the model how to sign in | next to the router, inside whatever decides, bounds or counts, so that both attempts are one call |
 //! | [`map_result`], [`map_list`] | change what comes back | outside whatever should see it unchanged |
 //!
 //! [`lint`](crate::StackExt::lint) finds an order that breaks one of these reasons.
@@ -41,12 +42,14 @@
 //! In three steps of effort: [`from_fn`](crate::middleware::from_fn) for a function around a call, a [`Policy`] for anything with
 //! state, readiness and observers to be right, and a `Service` of your own. The [contract](crate::testing) tests all three.
 
+pub mod again;
 pub mod around;
 pub mod audit;
 pub mod authenticate;
 pub mod calls;
 pub mod catch_error;
 pub mod catch_panic;
+pub mod challenge;
 pub mod closures;
 pub mod hooks;
 pub mod named;
@@ -70,6 +73,7 @@ pub use self::{
     calls::{CallsLayer, calls},
     catch_error::CatchErrorLayer,
     catch_panic::CatchPanicLayer,
+    challenge::ChallengeLayer,
     closures::{after, gate, gate_async, gate_tool, map_call, map_list, map_result},
     hooks::{Hook, HooksLayer},
     named::{NamedLayer, named},

@@ -1,14 +1,16 @@
 use std::{borrow::Cow, convert::Infallible, fmt};
 
 use crate::{
-    error::{BoxError, Refusal, RefusalKind},
+    credential::refusal_in,
+    error::{BoxError, Refusal, RefusalKind, chain},
     model::ToolResponse,
 };
 
 /// Why a tool failed.
 ///
 /// A message given to [`ToolError::new`] is for the model. An error that arrives by `?` is for the operator: the model only learns that
-/// the tool failed, since such texts carry paths, addresses and worse.
+/// the tool failed, since such texts carry paths, addresses and worse. An [`AuthChallenge`](crate::credential::AuthChallenge) and its kin
+/// are told for what they are, also where another error wraps them.
 ///
 /// ```
 /// use toolstack::tool::ToolError;
@@ -84,6 +86,10 @@ pub trait IntoToolError {
 
 impl IntoToolError for ToolError {
     fn into_tool_error(self) -> ToolResponse {
+        // A sign-in that somebody within asks for is told, however it was wrapped on the way.
+        if let Some(refusal) = self.source.as_deref().and_then(|source| chain(source).find_map(refusal_in)) {
+            return ToolResponse::refused(refusal);
+        }
         let refusal = Refusal::new(RefusalKind::ToolError, self.message);
         ToolResponse::refused(match self.source {
             Some(source) => refusal.with_source(source),

@@ -8,9 +8,10 @@ use std::time::Duration;
 use serde_json::json;
 use toolstack::{
     ToolCall,
+    credential::StaticCredentials,
     layer::{
-        AuditLayer, AuthenticateLayer, CatchErrorLayer, CatchPanicLayer, PinLayer, RedactLayer, RequireFieldsLayer, ScopesLayer,
-        SessionLayer, StepUpLayer, TelemetryLayer, TimeoutLayer, ValidateLayer, VisibilityLayer, after,
+        AuditLayer, AuthenticateLayer, CatchErrorLayer, CatchPanicLayer, ChallengeLayer, PinLayer, RedactLayer, RequireFieldsLayer,
+        ScopesLayer, SessionLayer, StepUpLayer, TelemetryLayer, TimeoutLayer, ValidateLayer, VisibilityLayer, after,
         audit::AuditRecord,
         calls, gate, gate_async, gate_tool,
         hooks::{Hook, HooksLayer},
@@ -47,6 +48,8 @@ rows! {
     calls_of_nothing_keep_the_contract: Contract::new(|| named("calls", calls(tower::layer::util::Identity::new())));
     catch_error_keeps_the_contract: Contract::new(CatchErrorLayer::new).closes_errors();
     catch_panic_keeps_the_contract: Contract::new(CatchPanicLayer::new);
+    challenge_keeps_the_contract: Contract::new(|| ChallengeLayer::new(StaticCredentials::new()));
+    challenge_in_band_keeps_the_contract: Contract::new(ChallengeLayer::in_band);
     from_fn_keeps_the_contract: Contract::new(|| from_fn(async |call: ToolCall, next: Next<StrictError>| next.run(call).await));
     gate_keeps_the_contract: Contract::new(|| gate("gate", |_| Ok(())));
     gate_async_keeps_the_contract: Contract::new(|| {
