@@ -9,4 +9,5 @@ mod jwt;
 mod keys;
 mod mint;
 mod scopes;
+mod secrets;
 mod step_up;

@@ -186,3 +186,24 @@ async fn without_keys_nothing_passes_and_nobody_s_token_is_blamed() {
     let error = verifier.verify(&token).await.unwrap_err();
     assert!(error.is_unavailable() && began.elapsed() == Duration::from_secs(5) && issuer.asked() == 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_panics_is_asked_again() {
+    let asked = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&asked);
+    let source = move || {
+        let first = count.fetch_add(1, Ordering::Relaxed) == 0;
+        async move {
+            assert!(!first, "broken for now");
+            Ok::<_, BoxError>(document())
+        }
+    };
+    let verifier = JwtVerifier::with_source(source, ISSUER, AUDIENCE).unwrap().clock(|| at(NOW));
+    let token = BearerToken::new(token_with(json!({}))).unwrap();
+    for _ in 0..3 {
+        assert!(verifier.verify(&token).await.unwrap_err().is_unavailable());
+    }
+    advance(Duration::from_secs(30)).await;
+    assert!(verifier.verify(&token).await.is_ok());
+    assert_eq!(asked.load(Ordering::Relaxed), 2);
+}

@@ -1,5 +1,6 @@
 use std::{
     fmt,
+    panic::AssertUnwindSafe,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -114,6 +115,8 @@ impl Fetched {
             let document = document.map_err(|error| Arc::from(error.to_string()))?;
             KeySet::from_json(&document).map(Arc::new).map_err(|error| Arc::from(error.to_string()))
         };
+        // A fetch that panicked would panic for everybody who comes after.
+        let fetch = AssertUnwindSafe(fetch).catch_unwind().map(|fetched| fetched.unwrap_or_else(|_| Err(Arc::from("it panicked"))));
         let fetch = fetch.boxed().shared();
         flight.fetch = Some(fetch.clone());
         Some(fetch)
