@@ -166,6 +166,10 @@ impl Context {
         self.rare().session.as_deref()
     }
 
+    pub(crate) fn session_text(&self) -> Option<&SmolStr> {
+        self.rare().session.as_ref()
+    }
+
     /// This context, within that session.
     #[must_use]
     pub fn with_session(mut self, session: impl AsRef<str>) -> Self {

@@ -91,6 +91,10 @@ impl ToolName {
         self.0.as_str()
     }
 
+    pub(crate) const fn text(&self) -> &SmolStr {
+        &self.0
+    }
+
     /// Whether the text follows the rule for names. Always true for what [`ToolName::new`] returned.
     #[must_use]
     pub fn is_valid(&self) -> bool {

@@ -6,13 +6,13 @@ use smol_str::SmolStr;
 use tokio::time::Instant;
 
 use super::{Arguments, Principal, ToolCall, TraceContext};
-use crate::layer::permission::Effect;
+use crate::layer::{audit::Asked, permission::Effect};
 
 /// Followed by one observer. It stays with the operation until the tool begins; one of an observer further out hears the same.
 pub(crate) struct Trail {
     outer: Option<Arc<Self>>,
-    /// The arguments where the trail begins.
-    asked: Arguments,
+    /// The operation where the trail begins.
+    asked: Asked,
     notes: Mutex<Notes>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Decided {
 }
 
 impl Trail {
-    pub(crate) fn new(outer: Option<Arc<Self>>, asked: Arguments) -> Arc<Self> {
+    pub(crate) fn new(outer: Option<Arc<Self>>, asked: Asked) -> Arc<Self> {
         Arc::new(Self { outer, asked, notes: Mutex::default() })
     }
 
@@ -53,7 +53,7 @@ impl Trail {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) const fn asked(&self) -> &Arguments {
+    pub(crate) const fn asked(&self) -> &Asked {
         &self.asked
     }
 
@@ -71,7 +71,7 @@ impl Trail {
         self.each(|trail, notes| {
             notes.began.get_or_insert(now);
             notes.runs = notes.runs.saturating_add(1);
-            notes.given = (!trail.asked.is_same(&call.arguments)).then(|| call.arguments.clone());
+            notes.given = (!trail.asked.arguments.is_same(&call.arguments)).then(|| call.arguments.clone());
         });
     }
 

@@ -35,7 +35,7 @@ impl AuditSink for ChannelSink {
     }
 
     fn record(&self, record: &AuditRecord) {
-        self.queue.push(record);
+        self.queue.push(record.clone());
     }
 
     fn reserve(&self) -> bool {
@@ -43,7 +43,11 @@ impl AuditSink for ChannelSink {
     }
 
     fn record_reserved(&self, record: &AuditRecord) {
-        self.queue.push_reserved(record);
+        self.queue.push_reserved(record.clone());
+    }
+
+    fn take(&self, record: AuditRecord, reserved: bool) {
+        if reserved { self.queue.push_reserved(record) } else { self.queue.push(record) }
     }
 }
 

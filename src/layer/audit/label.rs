@@ -18,6 +18,15 @@ impl Label {
         Self(cut(text.as_ref()))
     }
 
+    /// A word.
+    pub(super) const fn word(word: &'static str) -> Self {
+        Self(SmolStr::new_static(word))
+    }
+
+    pub(super) fn of(text: &SmolStr) -> Self {
+        if text.len() <= Self::MAX_LENGTH { Self(text.clone()) } else { Self::new(text) }
+    }
+
     /// The text.
     #[must_use]
     pub fn as_str(&self) -> &str {

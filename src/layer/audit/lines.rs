@@ -95,7 +95,7 @@ impl AuditSink for JsonLinesSink {
     }
 
     fn record(&self, record: &AuditRecord) {
-        self.queue.push(record);
+        self.queue.push(record.clone());
     }
 
     /// None while writing fails. The record of the refusal is what finds out that it works again.
@@ -104,7 +104,11 @@ impl AuditSink for JsonLinesSink {
     }
 
     fn record_reserved(&self, record: &AuditRecord) {
-        self.queue.push_reserved(record);
+        self.queue.push_reserved(record.clone());
+    }
+
+    fn take(&self, record: AuditRecord, reserved: bool) {
+        if reserved { self.queue.push_reserved(record) } else { self.queue.push(record) }
     }
 }
 

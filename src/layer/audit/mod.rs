@@ -81,9 +81,10 @@
 //!
 //! # Cost
 //!
-//! One allocation for each operation, and one for each text of the record of more than 23 bytes; the clock is read three times, and the
-//! arguments hashed once.
+//! One allocation for each operation, and one more where a rule, a source or a layer that refuses has a name of more than 23 bytes. The clock
+//! is read four times, and the arguments are hashed once, without a copy of them unless they hold escapes.
 
+mod asked;
 mod channel;
 mod digest;
 mod events;
@@ -99,6 +100,7 @@ mod record;
 mod sink;
 mod size;
 
+pub(crate) use self::asked::Asked;
 pub use self::{
     channel::{AuditReceiver, ChannelSink, channel},
     digest::{ArgumentsDigest, NoDigest},

@@ -1,25 +1,30 @@
 use std::{
+    borrow::Cow,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, SystemTime},
+    time::SystemTime,
 };
 
 use smallvec::SmallVec;
+use smol_str::SmolStr;
 use tokio::time::Instant;
 
 use super::{
-    AuditDecision, AuditEnding, AuditLayer, AuditPrincipal, AuditRecord, AuditSink, Label, digest::Digester, label::cut, layer::Settings,
+    AuditDecision, AuditEnding, AuditLayer, AuditPrincipal, AuditRecord, Label,
+    asked::{Asked, Called},
+    digest::Digester,
+    layer::Settings,
     size::response_bytes,
 };
 use crate::{
     describe::{Duty, Note},
     error::{Refusal, RefusalKind},
     layer::around::{Ending, Policy, Site, Step},
-    model::{Arguments, Context, ListTools, Outcome, ToolCall, ToolResponse, trail::Trail},
+    model::{Arguments, Context, ListTools, ToolCall, ToolResponse, trail::Trail},
     operation::{Operation, Reply, View},
 };
 
@@ -31,13 +36,9 @@ pub struct AuditPolicy {
     next: AtomicU64,
 }
 
-/// What is known of an operation that is running.
+/// An operation that is running.
 #[doc(hidden)]
-pub struct Started {
-    record: AuditRecord,
-    started: Instant,
-    trail: Arc<Trail>,
-}
+pub struct Started(Arc<Trail>);
 
 const NAME: &str = "audit";
 
@@ -47,53 +48,18 @@ impl AuditPolicy {
         Self { settings, digester, stream: drawn(), next: AtomicU64::new(0) }
     }
 
-    fn started(&self, operation: &'static str, context: &mut Context, arguments: Arguments) -> Started {
-        let started = context.started();
-        let trail = Trail::new(context.trail().cloned(), arguments);
-        context.follow(Arc::clone(&trail));
-        let record = AuditRecord {
-            stream: self.stream,
-            sequence: 0,
-            operation: Label::new(operation),
-            time: SystemTime::now(),
-            total: Duration::ZERO,
-            waiting: None,
-            running: None,
-            principal: context.shared_principal().and_then(AuditPrincipal::of),
-            session: context.session().map(Label::new),
-            origin: context.origin(),
-            call: None,
-            parent: context.parent().map(|id| id.cut(cut)),
-            depth: context.depth(),
-            tool: None,
-            fingerprint: None,
-            source: None,
-            arguments_digest: None,
-            effective_digest: None,
-            arguments: None,
-            decision: None,
-            ending: AuditEnding::Dropped,
-            outcome: Outcome::Cancelled,
-            refusal: None,
-            by: None,
-            is_error: false,
-            result_bytes: None,
-            tools: None,
-            attempts: 0,
-            trace_id: context.trace().and_then(|trace| trace.id()),
-        };
-        Started { record, started, trail }
-    }
-
     fn call(&self, call: &mut ToolCall, site: Site<'_>) -> Started {
-        let mut started = self.started(ToolCall::NAME, &mut call.context, call.arguments.clone());
-        let record = &mut started.record;
-        record.call = Some(call.id.cut(cut));
-        record.tool = Some(Label::new(call.name()));
-        record.fingerprint = site.tool.map(|tool| tool.fingerprint());
-        record.source = site.tool.map(|tool| Label::new(&tool.source().name));
-        record.arguments_digest = Some(self.digester.digest(&call.arguments));
-        started
+        let called = Called {
+            id: call.id.clone(),
+            tool: call.name().clone(),
+            fingerprint: site.tool.map(|tool| tool.fingerprint()),
+            source: site.tool.map(|tool| match &tool.source().name {
+                Cow::Borrowed(name) => SmolStr::new_static(name),
+                Cow::Owned(name) => SmolStr::new(name),
+            }),
+            digest: self.digester.digest(&call.arguments),
+        };
+        Started::new(ToolCall::NAME, &mut call.context, Some(called), call.arguments.clone())
     }
 
     /// Keeps a place in each sink. Where one has none, a refusal is recorded wherever there is a place, and lost and counted elsewhere.
@@ -108,14 +74,17 @@ impl AuditPolicy {
             Refusal::new(RefusalKind::Overloaded, "This was not run, since no record of it can be kept at the moment.").with_by(NAME);
         let mut response = ToolResponse::refused(refusal.clone());
         let record = self.finished(started, Ending::Reply(Reply::Call(&mut response)));
-        for (sink, kept) in self.settings.sinks.iter().zip(kept) {
-            self.deliver(&**sink, &record, *kept);
-        }
+        self.deliver(record, |at| kept.get(at).is_some_and(|kept| *kept));
         Step::Refuse(refusal)
     }
 
-    fn deliver(&self, sink: &dyn AuditSink, record: &AuditRecord, reserved: bool) {
-        self.caught(|| if reserved { sink.record_reserved(record) } else { sink.record(record) });
+    /// Hands the record to each sink, and to the last one for good.
+    fn deliver(&self, record: AuditRecord, reserved: impl Fn(usize) -> bool) {
+        let Some((last, others)) = self.settings.sinks.split_last() else { return };
+        for (at, sink) in others.iter().enumerate() {
+            self.caught(|| if reserved(at) { sink.record_reserved(&record) } else { sink.record(&record) });
+        }
+        self.caught(|| last.take(record, reserved(others.len())));
     }
 
     /// What a sink does, which may panic.
@@ -130,12 +99,14 @@ impl AuditPolicy {
 
     /// The record, complete.
     fn finished(&self, started: Started, ending: Ending<'_>) -> AuditRecord {
-        let Started { mut record, started, trail } = started;
+        let Started(trail) = started;
+        let asked = trail.asked();
+        let mut record = asked.record(self.stream, self.next.fetch_add(1, Ordering::Relaxed));
         let ended = Instant::now();
         let mut notes = trail.notes();
-        record.total = ended.saturating_duration_since(started);
+        record.total = ended.saturating_duration_since(asked.started);
         if let Some(began) = notes.began {
-            record.waiting = Some(began.saturating_duration_since(started));
+            record.waiting = Some(began.saturating_duration_since(asked.started));
             record.running = Some(ended.saturating_duration_since(began));
         }
         record.attempts = notes.runs;
@@ -146,15 +117,15 @@ impl AuditPolicy {
         }
         record.decision = notes.decided.take().map(|decided| AuditDecision {
             effect: decided.effect,
-            by: Label::new(decided.by),
-            id: decided.id.map(Label::new),
+            by: Label::word(decided.by),
+            id: decided.id.as_ref().map(Label::of),
             enforced: decided.enforced,
         });
         let given = notes.given.take();
         drop(notes);
         record.effective_digest = given.as_ref().map(|given| self.digester.digest(given));
-        if let (Some(redactor), Some(_)) = (&self.settings.redactor, &record.arguments_digest) {
-            let shown = self.caught(|| redactor.arguments(given.as_ref().unwrap_or_else(|| trail.asked())));
+        if let (Some(redactor), Some(_)) = (&self.settings.redactor, &asked.call) {
+            let shown = self.caught(|| redactor.arguments(given.as_ref().unwrap_or(&asked.arguments)));
             let text = shown.as_ref().and_then(|shown| shown.as_json().ok());
             record.arguments = text.filter(|text| text.len() <= AuditLayer::MAX_ARGUMENTS).map(Box::from);
         }
@@ -163,7 +134,6 @@ impl AuditPolicy {
             // What the context claimed, nobody vouched for.
             record.principal = None;
         }
-        record.sequence = self.next.fetch_add(1, Ordering::Relaxed);
         record
     }
 }
@@ -230,7 +200,7 @@ impl Policy for AuditPolicy {
     fn before(&self, request: View<'_>, site: Site<'_>) -> Step<Started> {
         let started = match request {
             View::Call(call) => self.call(call, site),
-            View::List(list) => self.started(ListTools::NAME, &mut list.context, Arguments::empty()),
+            View::List(list) => Started::new(ListTools::NAME, &mut list.context, None, Arguments::empty()),
             View::Describe(_) => return Step::Pass,
         };
         if self.settings.required { self.reserve(started) } else { Step::Continue(started) }
@@ -238,9 +208,17 @@ impl Policy for AuditPolicy {
 
     fn after(&self, started: Started, ending: Ending<'_>) {
         let record = self.finished(started, ending);
-        for sink in &self.settings.sinks {
-            self.deliver(&**sink, &record, self.settings.required);
-        }
+        self.deliver(record, |_| self.settings.required);
+    }
+}
+
+impl Started {
+    /// Follows the operation from here on.
+    fn new(operation: &'static str, context: &mut Context, call: Option<Called>, arguments: Arguments) -> Self {
+        let asked = Asked::new(operation, context, call, arguments);
+        let trail = Trail::new(context.trail().cloned(), asked);
+        context.follow(Arc::clone(&trail));
+        Self(trail)
     }
 }
 

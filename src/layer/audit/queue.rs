@@ -96,13 +96,13 @@ impl Queue {
         !self.sender.is_closed() && self.shared.taken.fetch_update(Ordering::AcqRel, Ordering::Relaxed, room).is_ok()
     }
 
-    pub(super) fn push(&self, record: &AuditRecord) {
+    pub(super) fn push(&self, record: AuditRecord) {
         if self.reserve() { self.push_reserved(record) } else { self.lose() }
     }
 
-    pub(super) fn push_reserved(&self, record: &AuditRecord) {
+    pub(super) fn push_reserved(&self, record: AuditRecord) {
         let gap = self.shared.take_gap();
-        if self.sender.send(Item::Record(gap, record.clone())).is_err() {
+        if self.sender.send(Item::Record(gap, record)).is_err() {
             self.shared.taken.fetch_sub(1, Ordering::AcqRel);
             self.shared.gap.fetch_add(gap, Ordering::Relaxed);
             self.lose();

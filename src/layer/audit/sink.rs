@@ -21,6 +21,12 @@ pub trait AuditSink: Send + Sync + 'static {
         true
     }
 
+    /// Takes a record that nobody else needs, with or without a place for it.
+    #[doc(hidden)]
+    fn take(&self, record: AuditRecord, reserved: bool) {
+        if reserved { self.record_reserved(&record) } else { self.record(&record) }
+    }
+
     /// Takes the record that a place was kept for. There is exactly one for each.
     fn record_reserved(&self, record: &AuditRecord) {
         self.record(record);
