@@ -93,7 +93,7 @@ impl<'a> Reader<'a> {
             b'{' | b'[' if depth == 0 => Err(broken()),
             b'{' => self.object(depth - 1, out),
             b'[' => self.array(depth - 1, out),
-            b'"' => write_string(&self.string()?, out),
+            b'"' => write_string(self.string()?, out),
             _ => {
                 let start = self.at;
                 self.pass_leaf();
@@ -149,14 +149,14 @@ impl<'a> Reader<'a> {
         if fields.windows(2).any(|pair| pair[0].0 == pair[1].0) {
             return Err(broken());
         }
-        for (at, (key, start, end)) in fields.iter().enumerate() {
+        for (at, (key, start, end)) in fields.into_iter().enumerate() {
             put(out, if at == 0 { "{" } else { "," })?;
             write_string(key, out)?;
             put(out, ":")?;
-            let mut value = Reader { text: self.text, at: *start };
+            let mut value = Reader { text: self.text, at: start };
             value.value(depth, out)?;
             // Where it ends was found without looking closely.
-            if value.at != *end {
+            if value.at != end {
                 return Err(broken());
             }
         }
@@ -226,14 +226,14 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn write_string(string: &Cow<'_, str>, out: &mut impl Write) -> Result<(), Error> {
+fn write_string(string: Cow<'_, str>, out: &mut impl Write) -> Result<(), Error> {
     match string {
         Cow::Borrowed(text) => {
             put(out, "\"")?;
             put(out, text)?;
             put(out, "\"")
         }
-        Cow::Owned(text) => serde_json::to_writer(out, text),
+        Cow::Owned(text) => serde_json::to_writer(out, &text),
     }
 }
 
