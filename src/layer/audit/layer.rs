@@ -70,6 +70,11 @@ impl AuditLayer {
         self
     }
 
+    /// The policy, for a stack whose type does not depend on whether it is there.
+    pub(crate) fn into_policy(self) -> AuditPolicy {
+        AuditPolicy::new(self.settings)
+    }
+
     /// The longest arguments that a record keeps, in bytes.
     pub const MAX_ARGUMENTS: usize = 64 * 1024;
 
@@ -84,7 +89,7 @@ impl<S> Layer<S> for AuditLayer {
     type Service = Audit<S>;
 
     fn layer(&self, inner: S) -> Audit<S> {
-        PolicyLayer::new(AuditPolicy::new(self.settings.clone())).layer(inner)
+        PolicyLayer::new(self.clone().into_policy()).layer(inner)
     }
 }
 

@@ -10,7 +10,7 @@ use toolstack::{
         audit::{ArgumentsDigest, AuditEnding, AuditRecord},
         authenticate::{BearerToken, StaticTokens},
         gate, map_call,
-        permission::{Approval, ApprovalRequest, Effect, Rules},
+        permission::{self, Approval, ApprovalRequest, Effect, Rules, Scope},
         redact::Redactor,
     },
     model::{Arguments, Content, Context, InputRequired, Origin, Principal, Secret, ToolResult, TraceContext},
@@ -147,6 +147,32 @@ async fn the_decision_and_its_rule_are_those_of_the_permission_layer_within() {
     let dry = ServiceBuilder::new().layer(audit_layer).layer(layer().audit_only()).service(tools());
     let run = |name: &'static str| -> futures_util::future::BoxFuture<'static, ToolResponse> { Box::pin(dry.call_tool(name, json!({}))) };
     assert_eq!(told(&run, "reset").await, (Effect::Deny, "rule".to_owned(), rule("never"), false));
+}
+
+#[tokio::test]
+async fn the_decision_is_the_grant_that_was_remembered_or_that_nobody_has_decided_yet() {
+    let (audit_layer, mut log) = audit();
+    let asks = PermissionLayer::new(Rules::empty(), Effect::Ask)
+        .ask(async |_: ApprovalRequest| Ok(Approval::allow_for(Scope::Tool, Duration::from_secs(60))));
+    let handle = asks.handle();
+    let stack = ServiceBuilder::new().layer(audit_layer.clone()).layer(asks).service(probe());
+    let mut decided = async |stack: &Stack| {
+        stack.call_tool("probe", json!({})).await;
+        let record = one(&mut log);
+        let decision = record.decision.unwrap();
+        (record.outcome.as_str(), decision.effect, decision.by.to_string(), decision.id.map(|id| id.to_string()))
+    };
+    let stack = stack.into_stack();
+    assert_eq!(decided(&stack).await, ("completed", Effect::Allow, "person".to_owned(), None));
+    let grant = handle.list_grants(None).await.unwrap().remove(0).id;
+    assert_eq!(decided(&stack).await, ("completed", Effect::Allow, "grant".to_owned(), Some(grant.to_string())));
+
+    let asks = PermissionLayer::new(Rules::empty(), Effect::Ask).ask_by_reentry(permission::Reentry::new());
+    let stack = ServiceBuilder::new().layer(audit_layer.clone()).layer(asks).service(probe()).into_stack();
+    assert_eq!(decided(&stack).await, ("input_required", Effect::Ask, "nobody".to_owned(), None));
+    let asks = PermissionLayer::new(Rules::empty(), Effect::Ask);
+    let stack = ServiceBuilder::new().layer(audit_layer).layer(asks).service(probe()).into_stack();
+    assert_eq!(decided(&stack).await, ("approval_needed", Effect::Deny, "nobody".to_owned(), None));
 }
 
 #[tokio::test]
