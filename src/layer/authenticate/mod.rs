@@ -42,7 +42,8 @@
 //! on; [`keep_token`](AuthenticateLayer::keep_token) leaves the token for what exchanges it.
 //!
 //! A principal that is in the context is overwritten unless the layer [trusts](AuthenticateLayer::trust_context) it. A call that a tool
-//! makes through its stack keeps the principal that this layer vouched for.
+//! makes through its stack keeps the principal that this layer vouched for. Where another layer has been [put in its
+//! place](super::reload()) meanwhile, that one has not vouched for anybody yet, and refuses such a call unless it trusts the context.
 //!
 //! # Order
 //!
