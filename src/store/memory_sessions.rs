@@ -163,11 +163,10 @@ impl MemorySessions {
         let now = Instant::now();
         let limits = self.shared.limits;
         let mut sessions = self.shared.lock();
-        if sessions.get(id).is_some_and(|entry| !entry.is_over(&limits, now)) {
+        if sessions.present(&limits, id).is_some() {
             return Err(OpenError::Taken);
         }
-        sessions.remove(id);
-        make_room(&mut sessions, &limits, &owner, now)?;
+        sessions.make_room(&limits, &owner, now)?;
         let entry = Entry {
             owner,
             value: Arc::new(value),
@@ -178,7 +177,7 @@ impl MemorySessions {
             open_holds: 0,
             drained: Arc::new(Notify::new()),
         };
-        sessions.insert(SmolStr::new(id), entry);
+        sessions.all.insert(SmolStr::new(id), entry);
         Ok(())
     }
 
@@ -188,14 +187,14 @@ impl MemorySessions {
     pub async fn close(&self, id: &str) -> bool {
         let drained = {
             let mut sessions = self.shared.lock();
-            let Some(entry) = self.shared.present(&mut sessions, id) else { return false };
+            let Some(entry) = sessions.present(&self.shared.limits, id) else { return false };
             entry.closed = true;
             Arc::clone(&entry.drained)
         };
         loop {
             // Made before the look: a call that ends in between wakes it.
             let ended = drained.notified();
-            let needed = self.shared.lock().get(id).is_some_and(|entry| Arc::ptr_eq(&entry.drained, &drained) && entry.open_holds > 0);
+            let needed = self.shared.lock().all.get(id).is_some_and(|entry| Arc::ptr_eq(&entry.drained, &drained) && entry.open_holds > 0);
             if !needed {
                 return true;
             }
@@ -210,7 +209,7 @@ impl MemorySessions {
     /// If one does, or there is no such session.
     pub fn try_close(&self, id: &str) -> Result<(), CloseError> {
         let mut sessions = self.shared.lock();
-        let entry = self.shared.present(&mut sessions, id).ok_or(CloseError::NotFound)?;
+        let entry = sessions.present(&self.shared.limits, id).ok_or(CloseError::NotFound)?;
         if entry.open_holds > 0 {
             return Err(CloseError::InUse(entry.open_holds));
         }
@@ -221,13 +220,13 @@ impl MemorySessions {
     /// Whether there is a session of this id, and if so whether it is open.
     #[must_use]
     pub fn is_open(&self, id: &str) -> Option<bool> {
-        self.shared.present(&mut self.shared.lock(), id).map(|entry| !entry.closed)
+        self.shared.lock().present(&self.shared.limits, id).map(|entry| !entry.closed)
     }
 
     /// How many sessions there are, closed ones and those that expired unnoticed included.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.shared.lock().len()
+        self.shared.lock().all.len()
     }
 
     /// Whether there are none.
@@ -237,23 +236,56 @@ impl MemorySessions {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, HashMap<SmolStr, Entry>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+/// The sessions, locked. What is taken out is dropped once they are not any more: what an application keeps in a session may come back
+/// here as it is dropped.
+struct Locked<'a> {
+    // The first field is dropped first.
+    all: MutexGuard<'a, HashMap<SmolStr, Entry>>,
+    gone: Vec<Entry>,
+}
+
+impl Locked<'_> {
+    fn remove(&mut self, id: &str) {
+        self.gone.extend(self.all.remove(id));
     }
 
     /// The session, unless it expired.
-    fn present<'a>(&self, sessions: &'a mut HashMap<SmolStr, Entry>, id: &str) -> Option<&'a mut Entry> {
-        if sessions.get(id)?.is_over(&self.limits, Instant::now()) {
-            sessions.remove(id);
+    fn present(&mut self, limits: &SessionLimits, id: &str) -> Option<&mut Entry> {
+        if self.all.get(id)?.is_over(limits, Instant::now()) {
+            self.remove(id);
         }
-        sessions.get_mut(id)
+        self.all.get_mut(id)
+    }
+
+    fn make_room(&mut self, limits: &SessionLimits, owner: &SessionOwner, now: Instant) -> Result<(), OpenError> {
+        let own = |entry: &Entry| entry.owner == *owner;
+        let is_full = |sessions: &Self| sessions.all.len() >= limits.max;
+        let is_crowded =
+            |sessions: &Self| limits.per_owner < limits.max && sessions.all.values().filter(|entry| own(entry)).count() >= limits.per_owner;
+        if !is_full(self) && !is_crowded(self) {
+            return Ok(());
+        }
+        self.gone.extend(self.all.extract_if(|_, entry| entry.is_over(limits, now)).map(|(_, entry)| entry));
+        for crowded in [false, true] {
+            while if crowded { is_crowded(self) } else { is_full(self) } {
+                let closed = self.all.iter().filter(|(_, entry)| entry.closed && entry.holds == 0 && (!crowded || own(entry)));
+                let oldest = closed.min_by_key(|(_, entry)| entry.used).map(|(id, _)| id.clone());
+                self.remove(&oldest.ok_or(OpenError::Full)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> Locked<'_> {
+        Locked { all: self.sessions.lock().unwrap_or_else(PoisonError::into_inner), gone: Vec::new() }
     }
 
     fn release(&self, id: &str, drained: &Arc<Notify>, open: bool) {
         let mut sessions = self.lock();
         // Another session may have the id by now.
-        let Some(entry) = sessions.get_mut(id).filter(|entry| Arc::ptr_eq(&entry.drained, drained)) else { return };
+        let Some(entry) = sessions.all.get_mut(id).filter(|entry| Arc::ptr_eq(&entry.drained, drained)) else { return };
         entry.used = Instant::now();
         entry.holds -= 1;
         if open {
@@ -273,29 +305,6 @@ impl Entry {
     }
 }
 
-fn make_room(sessions: &mut HashMap<SmolStr, Entry>, limits: &SessionLimits, owner: &SessionOwner, now: Instant) -> Result<(), OpenError> {
-    let own = |entry: &Entry| entry.owner == *owner;
-    let is_full = |sessions: &HashMap<SmolStr, Entry>| sessions.len() >= limits.max;
-    let is_crowded = |sessions: &HashMap<SmolStr, Entry>| {
-        limits.per_owner < limits.max && sessions.values().filter(|entry| own(entry)).count() >= limits.per_owner
-    };
-    if !is_full(sessions) && !is_crowded(sessions) {
-        return Ok(());
-    }
-    sessions.retain(|_, entry| !entry.is_over(limits, now));
-    for crowded in [false, true] {
-        while if crowded { is_crowded(sessions) } else { is_full(sessions) } {
-            let oldest = sessions
-                .iter()
-                .filter(|(_, entry)| entry.closed && entry.holds == 0 && (!crowded || own(entry)))
-                .min_by_key(|(_, entry)| entry.used)
-                .map(|(id, _)| id.clone());
-            sessions.remove(&oldest.ok_or(OpenError::Full)?);
-        }
-    }
-    Ok(())
-}
-
 impl SessionStore for MemorySessions {
     fn hold<'a>(&'a self, id: &'a str, hold: Hold<'a>) -> BoxFuture<'a, Result<SessionGuard, HoldError>> {
         Box::pin(std::future::ready(self.held(id, hold)))
@@ -305,7 +314,8 @@ impl SessionStore for MemorySessions {
 impl MemorySessions {
     fn held(&self, id: &str, hold: Hold<'_>) -> Result<SessionGuard, HoldError> {
         let mut sessions = self.shared.lock();
-        let entry = self.shared.present(&mut sessions, id).filter(|entry| entry.owner.admits(hold.principal)).ok_or(HoldError::NotFound)?;
+        let limits = &self.shared.limits;
+        let entry = sessions.present(limits, id).filter(|entry| entry.owner.admits(hold.principal)).ok_or(HoldError::NotFound)?;
         if hold.open && entry.closed {
             return Err(HoldError::Closed);
         }

@@ -298,6 +298,33 @@ async fn many_calls_at_once_hold_one_session_and_all_let_it_go() {
     assert_eq!(store.try_close("s1"), Ok(()));
 }
 
+/// What an application keeps in a session may use the store as it is dropped.
+struct Goodbye(MemorySessions, std::sync::mpsc::Sender<usize>);
+
+impl Drop for Goodbye {
+    fn drop(&mut self) {
+        let _ = self.1.send(self.0.len());
+    }
+}
+
+#[test]
+fn what_is_kept_in_a_session_may_come_back_to_the_store_as_it_is_dropped() {
+    let (sender, dropped) = std::sync::mpsc::channel();
+    // On a thread of its own: a lock that is held meanwhile would never be free again.
+    std::thread::spawn(move || {
+        let store = MemorySessions::new(SessionLimits::new(2).idle(Duration::ZERO));
+        let open = |id: &str| store.open_as(id, SessionOwner::Anyone, Goodbye(store.clone(), sender.clone())).unwrap();
+        open("a");
+        open("b");
+        // For want of room, as one of its id is opened, and as it is looked for.
+        open("c");
+        open("c");
+        assert_eq!(store.is_open("c"), None);
+    });
+    let heard: Vec<usize> = std::iter::from_fn(|| dropped.recv_timeout(Duration::from_secs(20)).ok()).collect();
+    assert_eq!(heard.len(), 4, "{heard:?}");
+}
+
 #[tokio::test]
 async fn a_huge_or_hostile_id_is_not_repeated_as_it_is() {
     let (_, stack) = probe(SessionLayer::new(store()).argument("session_id"));
