@@ -25,6 +25,7 @@
 mod description;
 mod foreign;
 pub(crate) mod lint;
+mod mermaid;
 mod note;
 
 pub(crate) use self::foreign::between as layers_between;

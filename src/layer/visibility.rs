@@ -68,7 +68,7 @@ where
 {
     /// Shows the tools for which `visible` says yes. It is asked for each call, and for each tool of each list: keep it quick.
     pub fn new(visible: F) -> Self {
-        Self(PolicyLayer::new(Visible { visible }))
+        Self(PolicyLayer::new(Visible::new(visible)))
     }
 }
 
@@ -98,6 +98,12 @@ impl<F> fmt::Debug for VisibilityLayer<F> {
 /// The policy of a [`VisibilityLayer`].
 pub struct Visible<F> {
     visible: F,
+}
+
+impl<F> Visible<F> {
+    pub(crate) const fn new(visible: F) -> Self {
+        Self { visible }
+    }
 }
 
 impl<F> Policy for Visible<F>

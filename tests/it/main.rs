@@ -8,6 +8,7 @@ mod features;
 mod layers;
 mod lint;
 mod order;
+mod recommended;
 mod router;
 mod stack;
 mod tools;

@@ -39,8 +39,16 @@ pub(super) struct Settings {
 impl AuditLayer {
     /// Records go to this sink.
     pub fn new(sink: impl AuditSink) -> Self {
-        let settings = Settings { sinks: Vec::new(), required: false, key: None, redactor: None, panics: Arc::default() };
-        Self { settings }.and(sink)
+        Self::without_sinks().and(sink)
+    }
+
+    /// Records go nowhere, until a sink is added.
+    pub(crate) fn without_sinks() -> Self {
+        Self { settings: Settings { sinks: Vec::new(), required: false, key: None, redactor: None, panics: Arc::default() } }
+    }
+
+    pub(crate) fn has_sinks(&self) -> bool {
+        !self.settings.sinks.is_empty()
     }
 
     /// Records go to this sink too.

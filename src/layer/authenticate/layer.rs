@@ -92,8 +92,13 @@ impl AuthenticateLayer {
         self
     }
 
+    /// Whether anybody could ever pass.
+    pub(crate) fn has_sources(&self) -> bool {
+        !self.policy.verifiers.is_empty() || self.policy.trusts_context || self.policy.anonymous
+    }
+
     /// The policy, for a stack that may leave it out.
-    pub(crate) fn policy(self) -> Authenticate {
+    pub(crate) fn into_policy(self) -> Authenticate {
         let remembered = self.remember.map(|(most, at_most)| Arc::new(Remembered::new(most, at_most, self.clock)));
         Authenticate { remembered, ..self.policy }
     }
@@ -103,7 +108,7 @@ impl<S> Layer<S> for AuthenticateLayer {
     type Service = AuthenticateService<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        PolicyLayer::new(self.clone().policy()).layer(inner)
+        PolicyLayer::new(self.clone().into_policy()).layer(inner)
     }
 }
 

@@ -160,11 +160,17 @@ setters! {
     }
 }
 
+impl HooksLayer {
+    pub(crate) fn into_policy(self) -> Hooks {
+        Hooks::new(Set::new(&self.hooks, self.background, self.limits))
+    }
+}
+
 impl<S> Layer<S> for HooksLayer {
     type Service = Policed<S, Hooks>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        PolicyLayer::new(Hooks::new(Set::new(&self.hooks, self.background.clone(), self.limits))).layer(inner)
+        PolicyLayer::new(self.clone().into_policy()).layer(inner)
     }
 }
 

@@ -95,6 +95,12 @@ impl PermissionLayer {
     }
 }
 
+impl PermissionLayer {
+    pub(crate) fn into_policy(self) -> Permission {
+        self.policy
+    }
+}
+
 impl<S> Layer<S> for PermissionLayer {
     type Service = PermissionService<S>;
 

@@ -75,12 +75,18 @@ impl RedactLayer {
     }
 }
 
+impl RedactLayer {
+    pub(crate) fn into_policy(self) -> Redaction {
+        const MAX_TOOLS: usize = 16 * 1024;
+        Redaction { settings: self.settings, checks: PerTool::new(MAX_TOOLS) }
+    }
+}
+
 impl<S> Layer<S> for RedactLayer {
     type Service = Redact<S>;
 
     fn layer(&self, inner: S) -> Redact<S> {
-        const MAX_TOOLS: usize = 16 * 1024;
-        PolicyLayer::new(Redaction { settings: self.settings.clone(), checks: PerTool::new(MAX_TOOLS) }).layer(inner)
+        PolicyLayer::new(self.clone().into_policy()).layer(inner)
     }
 }
 

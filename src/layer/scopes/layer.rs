@@ -40,7 +40,7 @@ impl ScopesLayer {
     }
 
     /// The policy, for a stack that may leave it out.
-    pub(crate) fn policy(self) -> Scopes {
+    pub(crate) fn into_policy(self) -> Scopes {
         Scopes { rules: self.0, needs: PerTool::new(MAX_TOOLS) }
     }
 }
@@ -49,7 +49,7 @@ impl<S> Layer<S> for ScopesLayer {
     type Service = ScopesService<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        PolicyLayer::new(self.clone().policy()).layer(inner)
+        PolicyLayer::new(self.clone().into_policy()).layer(inner)
     }
 }
 

@@ -122,12 +122,18 @@ impl PinLayer {
     }
 }
 
+impl PinLayer {
+    pub(crate) fn into_policy(self) -> Pin {
+        let owned = Arc::new(Owned(self.0.iter().map(|pinning| pinning.name.clone()).collect()));
+        Pin { pinnings: self.0, owned, declared: PerTool::new(MAX_TOOLS) }
+    }
+}
+
 impl<S> Layer<S> for PinLayer {
     type Service = Pinned<S>;
 
     fn layer(&self, inner: S) -> Pinned<S> {
-        let owned = Arc::new(Owned(self.0.iter().map(|pinning| pinning.name.clone()).collect()));
-        PolicyLayer::new(Pin { pinnings: self.0.clone(), owned, declared: PerTool::new(MAX_TOOLS) }).layer(inner)
+        PolicyLayer::new(self.clone().into_policy()).layer(inner)
     }
 }
 

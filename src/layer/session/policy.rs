@@ -95,6 +95,12 @@ impl SessionLayer {
     }
 }
 
+impl SessionLayer {
+    pub(crate) fn into_policy(self) -> SessionPolicy {
+        self.0
+    }
+}
+
 impl<S> Layer<S> for SessionLayer {
     type Service = Session<S>;
 

@@ -63,7 +63,7 @@ impl StepUpLayer {
     }
 
     /// The policy, for a stack that may leave it out.
-    pub(crate) fn policy(self) -> StepUp {
+    pub(crate) fn into_policy(self) -> StepUp {
         self.0
     }
 }
@@ -72,7 +72,7 @@ impl<S> Layer<S> for StepUpLayer {
     type Service = StepUpService<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        PolicyLayer::new(self.clone().policy()).layer(inner)
+        PolicyLayer::new(self.clone().into_policy()).layer(inner)
     }
 }
 

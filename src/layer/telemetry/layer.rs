@@ -90,7 +90,11 @@ impl TelemetryLayer {
         self
     }
 
-    #[allow(dead_code, reason = "for the recommended stack")]
+    /// Where it counts.
+    pub(crate) fn counts(&self) -> &Metrics {
+        &self.policy.metrics
+    }
+
     pub(crate) fn into_policy(self) -> Telemetry {
         self.policy
     }
@@ -106,7 +110,7 @@ impl<S> Layer<S> for TelemetryLayer {
     type Service = Policed<S, Telemetry>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        PolicyLayer::new(self.policy.clone()).layer(inner)
+        PolicyLayer::new(self.clone().into_policy()).layer(inner)
     }
 }
 

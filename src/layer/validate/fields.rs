@@ -80,6 +80,12 @@ impl RequireFieldsLayer {
     }
 }
 
+impl RequireFieldsLayer {
+    pub(crate) fn into_policy(self) -> RequiredFields {
+        self.0
+    }
+}
+
 impl<S> Layer<S> for RequireFieldsLayer {
     type Service = RequireFields<S>;
 

@@ -115,13 +115,18 @@ impl ValidateLayer {
     }
 }
 
+impl ValidateLayer {
+    pub(crate) fn into_policy(self) -> Schemas {
+        const MAX_TOOLS: usize = 16 * 1024;
+        Schemas { validator: self.validator, settings: self.settings, compiled: PerTool::new(MAX_TOOLS) }
+    }
+}
+
 impl<S> Layer<S> for ValidateLayer {
     type Service = Validate<S>;
 
     fn layer(&self, inner: S) -> Validate<S> {
-        const MAX_TOOLS: usize = 16 * 1024;
-        let policy = Schemas { validator: Arc::clone(&self.validator), settings: self.settings.clone(), compiled: PerTool::new(MAX_TOOLS) };
-        PolicyLayer::new(policy).layer(inner)
+        PolicyLayer::new(self.clone().into_policy()).layer(inner)
     }
 }
 

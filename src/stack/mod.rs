@@ -31,6 +31,16 @@
 //! needs a permit of its own where a limit stands: a tool that calls tools, behind a limit of one, waits for itself. Give such a stack a
 //! higher limit, or put the limit around the single tools.
 
+mod chain;
+mod parts;
+mod recommended;
+pub mod settings;
+
+pub use self::{
+    chain::RecommendedLayer,
+    recommended::{Recommended, recommended},
+    settings::{Settings, SettingsError},
+};
 use std::{
     any::type_name,
     convert::Infallible,
