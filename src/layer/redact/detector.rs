@@ -11,6 +11,8 @@ use super::marks;
 pub struct Detector {
     name: SmolStr,
     find: Arc<dyn Fn(&str) -> Vec<Range<usize>> + Send + Sync>,
+    /// Whether what it finds is certain, so that it may look at numbers too.
+    certain: bool,
 }
 
 /// A pattern that cannot be used.
@@ -32,18 +34,19 @@ impl Detector {
     /// text makes redaction take more.
     pub fn new(name: impl AsRef<str>, find: impl Fn(&str) -> Vec<Range<usize>> + Send + Sync + 'static) -> Self {
         let name: String = name.as_ref().bytes().filter(|byte| marks::part_of_name(*byte)).take(marks::LONGEST).map(char::from).collect();
-        Self { name: name.into(), find: Arc::new(find) }
+        Self { name: name.into(), find: Arc::new(find), certain: false }
     }
 
-    /// This very text, for a secret that the program itself knows.
+    /// This very text, for a secret that the program itself knows. It is found in the numbers of JSON too.
     pub fn literal(name: impl AsRef<str>, secret: impl Into<String>) -> Self {
         let secret = secret.into();
-        Self::new(name, move |text| {
+        let find = move |text: &str| -> Vec<Range<usize>> {
             if secret.is_empty() {
                 return Vec::new();
             }
             text.match_indices(&secret).map(|(start, found)| start..start + found.len()).collect()
-        })
+        };
+        Self { certain: true, ..Self::new(name, find) }
     }
 
     /// What a regular expression matches: its first group where it has one, and the whole match otherwise (feature `redact`). It runs in time
@@ -84,6 +87,11 @@ impl Detector {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whether it looks at numbers though nobody asks for that.
+    pub(super) const fn is_certain(&self) -> bool {
+        self.certain
     }
 
     /// The finds in a text, each at least one character long, within the text and on the boundaries of characters.

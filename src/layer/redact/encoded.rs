@@ -86,26 +86,30 @@ pub(super) fn bytes(encoded: &str) -> Vec<u8> {
     out
 }
 
-/// Whether this is base64 and nothing but that, blanks aside.
+/// Whether this is base64 and nothing but that, line breaks aside.
 pub(super) fn is(encoded: &str) -> bool {
-    let body = encoded.trim_end().trim_end_matches('=');
-    body.bytes().all(|byte| sign(byte) || byte.is_ascii_whitespace()) && body.bytes().filter(|byte| sign(*byte)).count() % 4 != 1
+    let body = encoded.trim().trim_end_matches('=');
+    let lines = body.lines().map(|line| line.trim_start_matches([' ', '\t']));
+    lines.clone().all(|line| line.bytes().all(sign)) && lines.map(str::len).sum::<usize>() % 4 != 1
 }
 
-/// Bytes without those that are zero: a text of two bytes for each character has one in each that is ASCII.
-pub(super) fn readable(mut bytes: Vec<u8>) -> Vec<u8> {
-    bytes.retain(|byte| *byte != 0);
-    bytes
-}
-
-/// The text that a run holds, if it holds one.
-pub(super) fn text(run: &str) -> Option<String> {
-    let bytes = readable(bytes(run));
-    let odd = bytes.iter().filter(|byte| !byte.is_ascii_graphic() && !byte.is_ascii_whitespace()).count();
-    // Text in other scripts is odd by a half of its bytes or more, but it is valid.
-    match String::from_utf8(bytes) {
-        Ok(text) if !text.chars().any(|c| c.is_control() && !c.is_whitespace()) => Some(text),
-        Ok(text) => (odd * 4 <= text.len()).then_some(text),
-        Err(error) => (odd * 4 <= error.as_bytes().len()).then(|| String::from_utf8_lossy(error.as_bytes()).into_owned()),
+/// What can be read in bytes that are no text: stretches of four bytes and more that could be one, each in a line of its own. Zeros count
+/// for nothing: a text of two bytes for each character has one in each that is ASCII.
+pub(super) fn readable(bytes: &[u8]) -> String {
+    const LEAST: usize = 4;
+    let bytes: Vec<u8> = bytes.iter().copied().filter(|byte| *byte != 0).collect();
+    let mut out = String::new();
+    for chunk in bytes.utf8_chunks() {
+        let stretches = chunk.valid().split(|c: char| c.is_control() && !c.is_whitespace());
+        for stretch in stretches.filter(|stretch| stretch.len() >= LEAST) {
+            out.push_str(stretch);
+            out.push('\n');
+        }
     }
+    out
+}
+
+/// What can be read in a run, if there is something.
+pub(super) fn text(run: &str) -> Option<String> {
+    Some(readable(&bytes(run))).filter(|text| !text.is_empty())
 }

@@ -89,11 +89,12 @@ const TELLS_OF: &[&str] = &[
     "version",
 ];
 
-/// What makes a token that follows a place in a list, or a word of a model's: `next_page_token`, `eos_token`.
+/// What makes a token that follows a place in a list, a word of a model's, or a request's: `next_page_token`, `eos_token`, `progressToken`.
 const NO_SECRET_TOKEN: &[&str] = &[
     "bos",
     "continuation",
     "cursor",
+    "delta",
     "eos",
     "mask",
     "max",
@@ -101,11 +102,14 @@ const NO_SECRET_TOKEN: &[&str] = &[
     "next",
     "pad",
     "page",
+    "pagination",
     "prev",
     "previous",
+    "progress",
     "resume",
     "special",
     "start",
+    "starting",
     "stop",
     "sync",
     "unk",

@@ -149,7 +149,8 @@ impl Redactor {
         self
     }
 
-    /// Looks at the numbers of JSON too, as the texts that they are written as.
+    /// Looks at the numbers of JSON too, as the texts that they are written as. For a [literal](Detector::literal) this is so in any case, and for
+    /// JSON in the midst of plain text.
     #[must_use]
     pub fn numbers(mut self) -> Self {
         Arc::make_mut(&mut self.rules).numbers = true;

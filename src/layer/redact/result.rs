@@ -126,6 +126,7 @@ impl Hiding<'_> {
     /// Base64: text is looked at as text, and anything else is left as it is, or hidden whole if that is asked for or if it holds a text
     /// that is to be hidden. What is no base64 as it stands there is looked at as the text that it is, too.
     fn blob(&self, blob: &mut String) {
+        const SHORT: usize = 64 * 1024;
         if blob.is_empty() {
             return;
         }
@@ -140,16 +141,14 @@ impl Hiding<'_> {
             Err(_) if self.binary && encoded::is(blob) => return *blob = STANDARD.encode(marker("binary")),
             Err(error) => error.into_bytes(),
         };
-        let zeros = bytes.contains(&0);
-        let read = encoded::readable(bytes);
-        let spoiled = match std::str::from_utf8(&read) {
-            // It was looked at as it is.
-            Ok(_) if !zeros => false,
-            _ => self.redactor.changed(&String::from_utf8_lossy(&read), self.typed).is_some(),
-        };
-        if spoiled || encoded::is(blob) && self.redactor.finds_plainly(blob) {
+        // A text without zeros was looked at as it is.
+        let other = bytes.contains(&0) || std::str::from_utf8(&bytes).is_err();
+        let spoiled = other && self.redactor.changed(&encoded::readable(&bytes), self.typed).is_some();
+        let is = encoded::is(blob);
+        // What is short may be a secret as it stands there, and base64 by accident.
+        if spoiled || is && blob.len() <= SHORT && self.redactor.finds_plainly(blob) {
             *blob = STANDARD.encode(marker("binary"));
-        } else if !encoded::is(blob) {
+        } else if !is {
             self.text(blob);
         }
     }

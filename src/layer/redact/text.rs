@@ -39,12 +39,14 @@ impl<'r> Pass<'r> {
         self.rules.keys.hides(key)
     }
 
-    /// Which detector finds something in this number.
-    pub(super) fn number(&self, number: &str) -> Option<&'r str> {
-        if !self.rules.numbers || !number.starts_with(|c: char| c == '-' || c.is_ascii_digit()) {
+    /// Which detector finds something in this number. In plain text, all look at it.
+    pub(super) fn number(&self, number: &str, plain: bool) -> Option<&'r str> {
+        if !number.starts_with(|c: char| c == '-' || c.is_ascii_digit()) {
             return None;
         }
-        self.rules.detectors.iter().find(|detector| detector.find(number).next().is_some()).map(super::Detector::name)
+        let all = plain || self.rules.numbers;
+        let mut detectors = self.rules.detectors.iter().filter(|detector| all || detector.is_certain());
+        detectors.find(|detector| detector.find(number).next().is_some()).map(super::Detector::name)
     }
 
     /// A text as it is after redaction, as JSON if it is that; `None` if nothing changes. `depth` texts are around it.
@@ -82,7 +84,7 @@ impl<'r> Pass<'r> {
             if depth >= DEEPEST {
                 edits.push(Edit { range: island.clone(), instead: marker("deep") });
             } else {
-                json::edits(&text[island.clone()], self, depth).into_iter().for_each(|Edit { range, instead }| {
+                json::edits(&text[island.clone()], self, depth, true).into_iter().for_each(|Edit { range, instead }| {
                     edits.push(Edit { range: range.start + island.start..range.end + island.start, instead });
                 });
             }

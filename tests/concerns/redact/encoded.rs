@@ -126,6 +126,7 @@ fn base64_in_the_midst_of_a_text_is_read() {
         &[
             &format!("Basic {}", STANDARD.encode("ada:hunter2")),
             &format!("k8s says x={} so", STANDARD.encode("hunter2")),
+            &format!("password{}", STANDARD.encode("hunter2")),
             &format!("path/{}/x", STANDARD.encode("hunter2 ")),
             &STANDARD.encode(STANDARD.encode("hunter2")),
             &format!("one:\n{}\ntwo", lines.join("\n")),

@@ -52,6 +52,7 @@ const HARMLESS_KEYS: &[&str] = &[
     "next_page_token",
     "nextPageToken",
     "eos_token",
+    "progressToken",
     "password_policy",
     "secret_name",
     "compass",
@@ -152,6 +153,7 @@ fn what_has_a_name_elsewhere_is_hidden_by_that_name() {
             r#"<add key="ApiKey" value="x"/><add key="Port" value="1"/>"#,
             r#"<add key="ApiKey" value="[redacted:key]"/><add key="Port" value="1"/>"#,
         ),
+        (r#"cut: {"a":[{"value":"x","name":"token"},{"na"#, r#"cut: {"a":[{"value":"[redacted:key]","name":"token"},{"na"#),
         (r#"cut: [{"name":"token","value":"x"},{"na"#, r#"cut: [{"name":"token","value":"[redacted:key]"},{"na"#),
     ] {
         assert_eq!(redactor.text(given), then);

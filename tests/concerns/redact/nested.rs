@@ -29,7 +29,7 @@ fn d05_json_in_the_midst_of_a_text_is_json() {
             r#"a [{"note":"[redacted:vault]"}] b [INFO] {"note":"[redacted:vault]"}"#,
         ),
         (r#"event: x{"a":"{\"token\":\"y\"}"}z"#, r#"event: x{"a":"{\"token\":\"[redacted:key]\"}"}z"#),
-        (r#"[[[{"token":1}"#, r#"[[[{"token":[redacted:key]}"#),
+        (r#"[[[{"token":1}"#, r#"[[[{"token":"[redacted:key]"}"#),
     ] {
         assert_eq!(redactor().text(given), then);
         assert_eq!(redactor().text(then), then);

@@ -97,6 +97,26 @@ proptest! {
     }
 
     #[test]
+    fn whatever_a_text_is_made_of_it_comes_out_the_same_twice(
+        parts in prop::collection::vec(
+            prop_oneof![
+                "[ \"'`\\\\{}\\[\\]()<>:=,;&%#/@.|+~*\n\té“”0-9a-f-]{0,6}",
+                prop::sample::select(vec![
+                    "password", "token", "api key", "name", "value", "--", "//", "<secret>", "</secret>", "\\u0061", "\\\"", "%25", "&quot;", "null",
+                    "[redacted:key]", "bearer", "Authorization: ", "aHVudGVyMg==", "\r\n", "\"\"\"", "'", "- ", "|\n", "https://", "\u{feff}", "::",
+                ]).prop_map(str::to_owned),
+            ],
+            0..14,
+        )
+    ) {
+        let redactor = Redactor::secrets().and(&Redactor::personal()).detector(Detector::literal("vault", "hunter2"));
+        let given = parts.concat();
+        let once = redactor.text(&given).into_owned();
+        prop_assert!(!once.contains("hunter2"), "{} -> {}", given, once);
+        prop_assert_eq!(redactor.text(&once), once.as_str(), "{}", given);
+    }
+
+    #[test]
     fn redacting_a_text_twice_is_redacting_it_once(
         parts in prop::collection::vec(
             prop_oneof![

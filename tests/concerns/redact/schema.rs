@@ -65,6 +65,11 @@ async fn numbers_are_looked_at_where_that_is_asked_for() {
     assert!(plain.contains("4111111111111111"));
     let numbers = through(RedactLayer::new(Redactor::personal().numbers()), given).await;
     assert!(numbers.contains(r#"{"card":"[redacted:card]","n":4111111111111112}"#), "{numbers}");
+    // A secret that is known is looked for in any case, and so is all that stands in plain text.
+    let known = Redactor::new().detector(Detector::literal("pin", "4711"));
+    assert_eq!(known.text(r#"{"a":[4711,-47.11,147112]}"#), r#"{"a":["[redacted:pin]",-47.11,"[redacted:pin]"]}"#);
+    let log = r#"so {"card":4111111111111111} it is"#;
+    assert_eq!(Redactor::personal().text(log), r#"so {"card":"[redacted:card]"} it is"#);
     let typed = through(RedactLayer::new(Redactor::personal().numbers()).typed(Typed::Same), given).await;
     assert!(typed.contains(r#"{"card":0,"n":4111111111111112}"#), "{typed}");
 }

@@ -104,6 +104,11 @@ impl Key {
             b'=' => at + 1 + run(text, at + 1, |byte| matches!(byte, b'=' | b'>' | b'~')),
             b'+' | b'?' if next == Some(b'=') => at + 2,
             b'-' if next == Some(b'>') => at + 2,
+            // The second of two in a call or a pair: `setenv("PASSWORD", "…")`.
+            b',' if self.quoted && self.range.start.checked_sub(2).is_some_and(|at| bytes[at] == b'(') => {
+                let start = after_blanks(text, at + 1);
+                return opening(text, start).map(|_| (Sign::Blank, start));
+            }
             _ if blanks == 0 => return None,
             b'-' => return None,
             _ if bytes[self.chunk.start] == b'-' && !self.quoted => return Some((Sign::Blank, at)),

@@ -33,7 +33,7 @@ impl Around {
         };
         Self {
             line: sign.and_then(|_| indent(text, start)),
-            header: matches!(&*word, "authorization" | "cookie" | "cookies"),
+            header: matches!(&*word, "authorization" | "cookie"),
             quoted: key.quoted,
             colon: sign == Some(true),
             within: before.filter(|(byte, _)| !key.quoted && quote(*byte)),

@@ -14,17 +14,19 @@ use super::{
 
 /// JSON with what is to be hidden replaced; `None` if that is nothing. `json` is valid.
 pub(super) fn rewrite(json: &str, pass: &Pass<'_>, depth: u8) -> Option<String> {
-    marks::apply(json, edits(json, pass, depth))
+    marks::apply(json, edits(json, pass, depth, false))
 }
 
-/// What is to be replaced in JSON, for whoever has more to replace. `depth` texts are around it.
-pub(super) fn edits(json: &str, pass: &Pass<'_>, depth: u8) -> Vec<Edit> {
-    walk::Walk::new(json, pass, depth).run()
+/// What is to be replaced in JSON, for whoever has more to replace. `depth` texts are around it; `plain` says that one is plain text.
+pub(super) fn edits(json: &str, pass: &Pass<'_>, depth: u8, plain: bool) -> Vec<Edit> {
+    walk::Walk::new(json, pass, depth, plain).run()
 }
 
 /// Where a text that is no JSON as a whole holds objects and lists of it, in their order.
 pub(super) fn islands(text: &str) -> Vec<Range<usize>> {
-    let (mut found, mut at) = (Vec::new(), 0);
+    /// A text that was cut off is open in so many places at the most.
+    const OPEN: usize = 32;
+    let (mut found, mut at, mut open) = (Vec::new(), 0, 0);
     while let Some(next) = text.as_bytes()[at..].iter().position(|byte| matches!(byte, b'{' | b'[')) {
         at += next;
         let mut values = serde_json::Deserializer::from_str(&text[at..]).into_iter::<&RawValue>();
@@ -36,6 +38,11 @@ pub(super) fn islands(text: &str) -> Vec<Range<usize>> {
             }
             // What was read up to there is no JSON, and no part of it is looked at twice.
             Some(Err(error)) if error.is_syntax() => at += offset(&text[at..], &error).saturating_sub(1).max(1),
+            // It is cut off; what is in it may be whole.
+            Some(Err(_)) if open < OPEN => {
+                open += 1;
+                at += 1;
+            }
             _ => break,
         }
     }

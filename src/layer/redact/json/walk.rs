@@ -13,6 +13,7 @@ pub(super) struct Walk<'a> {
     json: &'a str,
     pass: &'a Pass<'a>,
     depth: u8,
+    plain: bool,
     at: usize,
     open: Vec<Open>,
     edits: Vec<Edit>,
@@ -51,8 +52,8 @@ enum Role {
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(json: &'a str, pass: &'a Pass<'a>, depth: u8) -> Self {
-        Self { json, pass, depth, at: 0, open: Vec::new(), edits: Vec::new(), role: Role::Plain }
+    pub(super) fn new(json: &'a str, pass: &'a Pass<'a>, depth: u8, plain: bool) -> Self {
+        Self { json, pass, depth, plain, at: 0, open: Vec::new(), edits: Vec::new(), role: Role::Plain }
     }
 
     pub(super) fn run(mut self) -> Vec<Edit> {
@@ -82,7 +83,7 @@ impl<'a> Walk<'a> {
                 b'"' => self.string(),
                 _ => {
                     let range = self.at..self.end_of_value();
-                    if let Some(name) = self.pass.number(&self.json[range.clone()]) {
+                    if let Some(name) = self.pass.number(&self.json[range.clone()], self.plain) {
                         let instead = match self.pass.typed {
                             Typed::Marker => encoded(&marker(name)),
                             Typed::Null => "null".to_owned(),
