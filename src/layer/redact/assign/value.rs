@@ -78,7 +78,7 @@ pub(super) fn of(text: &str, mut start: usize, line: usize, around: &Around) -> 
             return shown(text, start..start + literal);
         }
     }
-    let (end, inner) = words(text, start);
+    let (end, inner) = words(text, start, line);
     if let Some(inner) = inner {
         return shown(text, inner);
     }

@@ -7,9 +7,10 @@ use super::{
     key::{blank, opening, part, quote, run},
 };
 
-/// All that belongs to a value by its signs, and what is within the quotes if it is one text in quotes.
-pub(super) fn words(text: &str, start: usize) -> (usize, Option<Range<usize>>) {
-    let (mut end, mut inner) = word(text, start);
+/// All that belongs to a value by its signs, and what is within the quotes if it is one text in quotes. `line` is where the line of its
+/// beginning ends.
+pub(super) fn words(text: &str, start: usize, line: usize) -> (usize, Option<Range<usize>>) {
+    let (mut end, mut inner) = word(text, start, line);
     loop {
         let blanks = run(text, end, blank);
         let next = end + blanks;
@@ -24,7 +25,7 @@ pub(super) fn words(text: &str, start: usize) -> (usize, Option<Range<usize>>) {
             _ => None,
         };
         let Some(then) = more else { return (end, inner) };
-        let (now, _) = word(text, then);
+        let (now, _) = word(text, then, line);
         (end, inner) = (now.max(then), None);
         if now == then {
             return (end, inner);
@@ -44,8 +45,11 @@ fn scheme(word: &str) -> bool {
     ["basic", "bearer", "digest", "token", "apikey", "negotiate", "ntlm"].iter().any(|name| word.eq_ignore_ascii_case(name))
 }
 
+/// How far a further part of a word is looked for beyond the line that the value begins in.
+const LOOK: usize = 256;
+
 /// One word as a shell takes it: quotes and brackets keep blanks.
-fn word(text: &str, start: usize) -> (usize, Option<Range<usize>>) {
+fn word(text: &str, start: usize, line: usize) -> (usize, Option<Range<usize>>) {
     let bytes = text.as_bytes();
     if let Some(&[sign, second, third]) = bytes.get(start..start + 3)
         && quote(sign)
@@ -56,7 +60,7 @@ fn word(text: &str, start: usize) -> (usize, Option<Range<usize>>) {
         let end = text[within..].find(triple).map_or(text.len(), |len| within + len);
         return ((end + 3).min(text.len()), Some(within..end));
     }
-    let (mut at, mut opened, mut line) = (start, false, None);
+    let (mut at, mut opened) = (start, false);
     // Where the last part in quotes ends.
     let mut joint = start;
     while let Some(&byte) = bytes.get(at) {
@@ -69,8 +73,11 @@ fn word(text: &str, start: usize) -> (usize, Option<Range<usize>>) {
                 if at > start && !part && ends_word(bytes, within) {
                     break;
                 }
-                let line = *line.get_or_insert_with(|| within + run(text, within, |byte| byte != b'\n'));
-                let until = if at == start { text.len() } else { line.max(within) };
+                let until = match at {
+                    _ if at == start => text.len(),
+                    _ if within <= line => line,
+                    _ => text.len().min(within + LOOK),
+                };
                 match closing(text, within, sign, slashes, until) {
                     Some((content, after)) => {
                         if at == start && ends_word(bytes, after) {
