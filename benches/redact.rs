@@ -13,7 +13,6 @@ use toolstack::{
 };
 use tower::{Layer, ServiceBuilder};
 
-#[allow(dead_code, reason = "other benches use more of it")]
 mod support;
 
 fn main() {
