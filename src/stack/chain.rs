@@ -6,8 +6,8 @@ use super::{
     settings::{Settings, SettingsError},
 };
 use crate::layer::{
-    AuditLayer, AuthenticateLayer, CatchErrorLayer, CatchPanicLayer, HooksLayer, PinLayer, PolicyLayer, RedactLayer, RequireFieldsLayer,
-    ScopesLayer, SessionLayer, StepUpLayer, TimeoutLayer, ValidateLayer,
+    AuditLayer, AuthenticateLayer, CatchErrorLayer, CatchPanicLayer, ChallengeLayer, HooksLayer, PinLayer, PolicyLayer, RedactLayer,
+    RequireFieldsLayer, ScopesLayer, SessionLayer, StepUpLayer, TimeoutLayer, ValidateLayer,
     audit::{AuditHandle, AuditPolicy},
     authenticate::Authenticate,
     hooks::Hooks,
@@ -44,6 +44,7 @@ pub struct RecommendedLayer {
     step_up: May<StepUp>,
     permission: PolicyLayer<Permission>,
     timeout: TimeoutLayer,
+    challenge: ChallengeLayer,
     max_depth: u16,
     metrics: Metrics,
     permission_handle: PermissionHandle,
@@ -76,6 +77,7 @@ impl RecommendedLayer {
             permission_handle: permission.handle(),
             permission: PolicyLayer::new(permission.into_policy()),
             timeout: parts::timeout(settings.timeout),
+            challenge: code.challenge.apply(parts::challenge(&settings.challenge)),
             max_depth: settings.max_depth.unwrap_or(Stack::MAX_DEPTH),
             metrics,
             audit_handle,
@@ -105,7 +107,7 @@ impl<S: ToolStack> Layer<S> for RecommendedLayer {
     type Service = Stack;
 
     fn layer(&self, inner: S) -> Stack {
-        let inner = self.step_up.layer(self.permission.layer(self.timeout.layer(inner)));
+        let inner = self.step_up.layer(self.permission.layer(self.timeout.layer(self.challenge.layer(inner))));
         let inner = self.session.layer(self.require_fields.layer(self.validate.layer(inner)));
         let inner = self.visibility.layer(self.scopes.layer(self.hooks.layer(self.pin.layer(inner))));
         let inner = CatchErrorLayer::new().layer(self.authenticate.layer(inner));

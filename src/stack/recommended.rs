@@ -6,8 +6,8 @@ use super::{
 };
 use crate::{
     layer::{
-        AuditLayer, AuthenticateLayer, HooksLayer, PermissionLayer, RedactLayer, SessionLayer, StepUpLayer, TelemetryLayer, ValidateLayer,
-        validate::Validator,
+        AuditLayer, AuthenticateLayer, ChallengeLayer, HooksLayer, PermissionLayer, RedactLayer, SessionLayer, StepUpLayer, TelemetryLayer,
+        ValidateLayer, validate::Validator,
     },
     model::{Context, ToolSpec},
     store::SessionStore,
@@ -16,7 +16,7 @@ use crate::{
 /// The whole recommended order of layers from one value of settings.
 ///
 /// Outermost first: catch_panic, telemetry, audit, redaction, catch_error, authentication, visibility, scopes, hooks, pinned arguments,
-/// sessions, required fields, validation, step-up, permission, timeout. Each stands where the [table of the layers](crate::layer#order) has it;
+/// sessions, required fields, validation, step-up, permission, timeout, challenge. Each stands where the [table of the layers](crate::layer#order) has it;
 /// [`lint`](crate::StackExt::lint) finds nothing to say about it, and [`describe`](crate::StackExt::describe) shows what there is.
 ///
 /// What settings cannot say, code adds to the [`Recommended`] that this answers, on the layer itself as the settings have made it: who
@@ -98,6 +98,7 @@ pub(super) struct Code {
     pub(super) validator: Option<ValidateLayer>,
     pub(super) step_up: Edits<StepUpLayer>,
     pub(super) permission: Edits<PermissionLayer>,
+    pub(super) challenge: Edits<ChallengeLayer>,
 }
 
 /// Layers that the settings leave out are put in by the methods of their name.
@@ -159,6 +160,12 @@ impl Recommended {
     /// Changes the permission layer: for instance, whom it asks and where it remembers.
     pub fn permission(mut self, edit: impl FnOnce(PermissionLayer) -> PermissionLayer + Send + 'static) -> Self {
         self.code.permission.push(edit);
+        self
+    }
+
+    /// Changes the challenge layer, which tells the model that a tool needs a sign-in: for instance, gives it a provider of credentials.
+    pub fn challenge(mut self, edit: impl FnOnce(ChallengeLayer) -> ChallengeLayer + Send + 'static) -> Self {
+        self.code.challenge.push(edit);
         self
     }
 

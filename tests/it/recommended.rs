@@ -114,6 +114,7 @@ async fn everything_stands_in_the_recommended_order_and_lint_has_nothing_to_say(
             "step_up",
             "permission",
             "timeout",
+            "challenge",
         ]
     );
     assert_eq!(stack.lint().await, []);
@@ -125,12 +126,12 @@ async fn it_is_drawn_as_text_as_json_and_as_a_graph() {
     let text = description.to_string();
     assert!(text.lines().any(|line| line == "timeout (total: 30s, idle: 10s)"), "{text}");
     let json = serde_json::to_value(&description).unwrap();
-    assert_eq!(json["layers"].as_array().unwrap().len(), 16);
+    assert_eq!(json["layers"].as_array().unwrap().len(), 17);
     assert_eq!(json["tools"][0]["name"], "hidden");
     let graph = description.to_mermaid();
-    assert!(graph.contains("l15[\"timeout<br/>total: 30s<br/>idle: 10s\"] --> router\n"), "{graph}");
+    assert!(graph.contains("l15[\"timeout<br/>total: 30s<br/>idle: 10s\"] --> l16\n"), "{graph}");
     assert!(graph.contains("router --> t1([\"ping\"])\n"), "{graph}");
-    assert_eq!(graph.lines().count(), 1 + 1 + 16 + 1 + 4);
+    assert_eq!(graph.lines().count(), 1 + 1 + 17 + 1 + 4);
 }
 
 #[tokio::test]
@@ -171,7 +172,7 @@ async fn nothing_runs_where_nothing_is_said() {
     assert_eq!(probe.runs(), 0);
     let description = stack.describe().await;
     let names: Vec<_> = description.layers().iter().map(|note| note.name()).collect();
-    assert_eq!(names, ["catch_panic", "telemetry", "catch_error", "permission", "timeout"]);
+    assert_eq!(names, ["catch_panic", "telemetry", "catch_error", "permission", "timeout", "challenge"]);
     assert_eq!(stack.lint().await.iter().map(|fault| fault.rule).collect::<Vec<_>>(), ["nobody-to-ask"]);
 }
 

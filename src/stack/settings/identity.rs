@@ -57,6 +57,18 @@ pub struct Jwt {
     pub leeway: Option<Duration>,
 }
 
+/// The settings of [challenges](crate::layer::challenge).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Challenge {
+    /// Whether credentials are taken from the environment: `MCS_TOKEN_FILES_READ` for the scope `files-read`.
+    pub environment: bool,
+    /// How long whoever gives credentials has.
+    #[serde(with = "duration::option", skip_serializing_if = "Option::is_none")]
+    pub wait: Option<Duration>,
+}
+
 /// How many tokens are remembered, and how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

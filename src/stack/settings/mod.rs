@@ -1,8 +1,8 @@
 //! The settings of the [recommended stack](super::recommended()).
 //!
 //! One value that is read from TOML, JSON or whatever else serde reads. A key that is not known is an error that names its place. What is
-//! not named is left out, but for three layers that are always there: telemetry, permission, which denies what no rule allows and nobody
-//! can be asked about, and a timeout of a minute.
+//! not named is left out, but for layers that are always there: those that catch panics and errors, telemetry, permission, which denies what no
+//! rule allows and nobody can be asked about, a timeout of a minute, and challenge, which tells the model where to sign in.
 //!
 //! No secret is in it: where one is needed, the settings name the environment variable that holds it.
 
@@ -19,7 +19,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub use self::{
     deciding::{AskBy, Fields, Hide, HookEvent, HookProgram, Permission, PinTo, Results, Session, Timeout, Validate},
     error::SettingsError,
-    identity::{Authenticate, Jwt, Remember, Token},
+    identity::{Authenticate, Challenge, Jwt, Remember, Token},
     sight::{Audit, AuditTo, Redact, Telemetry},
 };
 use crate::layer::{scopes::ScopeRules, step_up::StepUpRule};
@@ -80,6 +80,8 @@ pub struct Settings {
     pub permission: Permission,
     /// How long it may take.
     pub timeout: Timeout,
+    /// What becomes of tools that need a sign-in elsewhere.
+    pub challenge: Challenge,
 }
 
 impl Settings {
