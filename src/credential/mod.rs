@@ -8,6 +8,7 @@
 //! | provider | gives |
 //! |---|---|
 //! | [`StaticCredentials`] | what the operator set, or has in the environment |
+//! | `oauth`, by the feature of that name | what an authorization server grants: device flow, authorization code, client credentials, token exchange |
 //! | [`Cached`] | what another provider gave, until shortly before it ends; put it around each that has to ask somebody |
 //!
 //! # Where a credential may be seen
@@ -21,6 +22,8 @@ mod challenge;
 mod error;
 mod fixed;
 mod keyed;
+#[cfg(feature = "oauth")]
+pub mod oauth;
 mod provider;
 mod request;
 mod token;

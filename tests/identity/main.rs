@@ -8,6 +8,8 @@ mod credential;
 mod jwt;
 mod keys;
 mod mint;
+mod oauth;
 mod scopes;
 mod secrets;
+mod server;
 mod step_up;
