@@ -162,6 +162,8 @@ fn split(text: &str) -> Option<Vec<Vec<String>>> {
     let mut commands: Vec<Vec<String>> = Vec::new();
     let mut words: Vec<String> = Vec::new();
     let mut word: Option<String> = None;
+    // Whether an operator waits for the command behind it.
+    let mut waits = false;
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
         match c {
@@ -170,10 +172,12 @@ fn split(text: &str) -> Option<Vec<Vec<String>>> {
                 words.extend(word.take());
                 // `&&` and `||` are one; `;;`, `|&` and the like are not plain.
                 let doubled = matches!(c, '&' | '|') && chars.next_if_eq(&c).is_some();
-                if c != '\n' && (matches!(chars.peek(), Some(';' | '&' | '|')) || (words.is_empty() && (doubled || c != ';'))) {
+                let empty = words.is_empty();
+                if c != '\n' && (matches!(chars.peek(), Some(';' | '&' | '|')) || (empty && (waits || doubled || c != ';'))) {
                     return None;
                 }
-                if !words.is_empty() {
+                waits = (waits && empty) || doubled || c == '|';
+                if !empty {
                     commands.push(std::mem::take(&mut words));
                 }
             }
@@ -208,6 +212,8 @@ fn split(text: &str) -> Option<Vec<Vec<String>>> {
     words.extend(word.take());
     if !words.is_empty() {
         commands.push(words);
+    } else if waits {
+        return None;
     }
     let plain = |words: &Vec<String>| {
         words.first().is_some_and(|first| {
@@ -259,6 +265,7 @@ mod tests {
         let words = |text: &str| split(text).map(|all| all.iter().map(|words| words.join("|")).collect::<Vec<_>>());
         assert_eq!(words("git log 'a b' \"c d\"e"), Some(vec!["git|log|a b|c de".to_owned()]));
         assert_eq!(words("a; b && c || d | e & f\n g;"), Some("abcdefg".chars().map(String::from).collect()));
+        assert_eq!(words("a |\n\n b &&\nc &"), Some("abc".chars().map(String::from).collect()));
         assert_eq!(words("make CC=gcc"), Some(vec!["make|CC=gcc".to_owned()]));
     }
 
@@ -298,6 +305,12 @@ mod tests {
             "a\u{a0}b",
             "a\0b",
             "a | | b",
+            "a |",
+            "a | \n\t",
+            "a &&",
+            "a || ",
+            "a && ; b",
+            "a |\n; b",
             "a <<x",
             "a\u{b}b",
             "'A'=1",
