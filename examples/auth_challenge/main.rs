@@ -84,12 +84,14 @@ async fn main() -> Result<(), BoxError> {
     call(&stack).await;
     assert_eq!(server.granted(), 1);
 
-    // It is revoked. The tool says so, the layer gets another one by the refresh token, and the call is made once more: the model sees
-    // nothing of it, and nobody has to sign in again.
+    // It is revoked. The call was made once more already, with the token that was kept, so it is not made a third time: the answer says
+    // that another one is needed, and the layer throws this one away. The next call gets another one by the refresh token, and nobody has
+    // to sign in again.
     println!("server  revokes the token");
     server.revoke();
     let answer = call(&stack).await;
-    assert!(answer.is_completed());
+    assert_eq!(answer.refusal().map(toolstack::Refusal::kind), Some(RefusalKind::AuthRequired));
+    assert!(call(&stack).await.is_completed());
     assert_eq!((server.granted(), server.sign_ins()), (2, 1));
     println!("\n{}", stack.describe().await);
     Ok(())

@@ -54,6 +54,9 @@
 //! that it had [done something](AuthChallenge::after_effects) already, nor if there is no credential, nor if the one there is is the one
 //! that was not accepted. A tool that challenges after effects without saying so has them twice.
 //!
+//! A tool that takes its token from its context has none at the first attempt. If the one that it is then given was revoked meanwhile, that
+//! was the second attempt: the model is told so, the token is thrown away, and the next call gets another one.
+//!
 //! # Refusals
 //!
 //! [`AuthRequired`](crate::RefusalKind::AuthRequired), which keeps the parts of the challenge;

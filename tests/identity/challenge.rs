@@ -131,8 +131,8 @@ async fn a_challenge_is_told_from_anywhere_within_a_tool() {
     let router = Router::new()
         .tool(tool_fn("plain", async || Err::<(), ToolError>(sign_in().into())))
         .tool(tool_fn("typed", async || Err::<(), AuthChallenge>(sign_in())))
-        .tool(tool_fn("wrapped", async || Err::<(), _>(Wrapped(sign_in())).map_err(ToolError::from)))
-        .tool(tool_fn("provider", async || Err::<(), _>(CredentialError::from(sign_in())).map_err(ToolError::from)));
+        .tool(tool_fn("wrapped", async || Err::<(), ToolError>(Wrapped(sign_in()).into())))
+        .tool(tool_fn("provider", async || Err::<(), ToolError>(CredentialError::from(sign_in()).into())));
     for name in ["plain", "typed", "wrapped", "provider"] {
         // Without the layer, the model reads the message, and the record of MCS has its prefix.
         let answer = router.call_tool(name, json!({})).await;

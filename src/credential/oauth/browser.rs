@@ -42,6 +42,7 @@ struct Begun {
 
 impl AuthorizationCode {
     /// Sign-ins by this client, which knows where a person [signs in](Client::authorize_url).
+    #[must_use]
     pub fn new(client: Client) -> Self {
         let (patience, life) = (Duration::from_secs(10), Duration::from_secs(300));
         Self { client, patience, life, port: 0, open: None, flows: Flows::new() }

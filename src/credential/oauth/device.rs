@@ -34,6 +34,7 @@ struct Begun {
 
 impl DeviceFlow {
     /// Sign-ins by this client, which knows its [device address](Client::device_url).
+    #[must_use]
     pub fn new(client: Client) -> Self {
         Self { client, patience: Duration::from_secs(10), flows: Flows::new() }
     }

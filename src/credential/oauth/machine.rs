@@ -23,6 +23,7 @@ pub struct ClientCredentials {
 
 impl ClientCredentials {
     /// Tokens for this client.
+    #[must_use]
     pub const fn new(client: Client) -> Self {
         Self { client }
     }
@@ -56,6 +57,7 @@ pub struct TokenExchange {
 
 impl TokenExchange {
     /// Exchanges tokens that `subject` provides.
+    #[must_use]
     pub fn new(client: Client, subject: impl CredentialProvider) -> Self {
         Self { client, subject: Arc::new(subject), subject_type: ACCESS_TOKEN.to_owned(), wanted: Vec::new() }
     }
