@@ -9,57 +9,47 @@ use crate::{
 /// A call id of a client's is shown up to this many characters.
 const ID_CHARS: usize = 128;
 
+/// A span with what the spans of all operations have: its name, then what else this one has.
+macro_rules! span {
+    ($name:literal, $context:expr, { $($field:tt)* }) => {
+        info_span!(
+            $name,
+            $($field)*
+            otel.kind = kind($context),
+            otel.status_code = Empty,
+            gen_ai.conversation.id = Empty,
+            mcp.method.name = Empty,
+            mcp.protocol.version = Empty,
+            mcp.session.id = Empty,
+            jsonrpc.request.id = Empty,
+            network.transport = Empty,
+            network.protocol.name = Empty,
+            network.protocol.version = Empty,
+            client.address = Empty,
+            client.port = Empty,
+            error.type = Empty,
+            toolstack.outcome = Empty,
+            toolstack.refused_by = Empty,
+        )
+    };
+}
+
 /// The span of a call; `None` where nobody listens.
 #[inline]
 pub(super) fn of_call(id: &CallId, context: &Context, tool: Option<&ToolEntry>, session: bool) -> Option<Span> {
-    let span = info_span!(
-        "execute_tool",
+    let span = span!("execute_tool", context, {
         otel.name = %Name(tool),
-        otel.kind = kind(context),
-        otel.status_code = Empty,
         gen_ai.operation.name = "execute_tool",
         gen_ai.tool.name = tool.map(|tool| tool.spec().name.as_str()),
         gen_ai.tool.type = "function",
         gen_ai.tool.call.id = %format_args!("{:.ID_CHARS$}", id.to_string()),
-        gen_ai.conversation.id = Empty,
-        mcp.method.name = Empty,
-        mcp.protocol.version = Empty,
-        mcp.session.id = Empty,
-        jsonrpc.request.id = Empty,
-        network.transport = Empty,
-        network.protocol.name = Empty,
-        network.protocol.version = Empty,
-        client.address = Empty,
-        client.port = Empty,
-        error.type = Empty,
-        toolstack.outcome = Empty,
-        toolstack.refused_by = Empty,
-    );
+    });
     started(span, context, session)
 }
 
 /// The span of a list; `None` where nobody listens.
 pub(super) fn of_list(context: &Context, session: bool) -> Option<Span> {
-    let span = info_span!(
-        "tools/list",
-        otel.name = "tools/list",
-        otel.kind = kind(context),
-        otel.status_code = Empty,
-        gen_ai.conversation.id = Empty,
-        mcp.method.name = Empty,
-        mcp.protocol.version = Empty,
-        mcp.session.id = Empty,
-        jsonrpc.request.id = Empty,
-        network.transport = Empty,
-        network.protocol.name = Empty,
-        network.protocol.version = Empty,
-        client.address = Empty,
-        client.port = Empty,
-        error.type = Empty,
-        toolstack.outcome = Empty,
-        toolstack.refused_by = Empty,
-    );
-    started(span, context, session)
+    started(span!("tools/list", context, { otel.name = "tools/list", }), context, session)
 }
 
 /// Notes how the operation ended.

@@ -1,67 +1,22 @@
-use std::fmt;
-
-use serde::Serialize;
-
-use super::{Description, Duty, Note};
-use crate::{error::Refusal, router::Catalog};
-
-/// Something that is wrong with the order of a stack's layers.
-///
-/// `Display` says which layers, why, and what to do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct Fault {
-    /// A word for the rule that is broken.
-    pub rule: &'static str,
-    /// How bad it is.
-    pub severity: Severity,
-    /// The layers that it is about, outermost first.
-    pub layers: Vec<String>,
-    /// The tool among whose own layers it is; `None` for the stack.
-    pub tool: Option<String>,
-    /// What goes wrong.
-    pub why: &'static str,
-    /// What to do.
-    pub help: &'static str,
-}
-
-/// How bad a fault is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Severity {
-    /// It does less than it seems to.
-    Warning,
-    /// It lets something through, or breaks.
-    Error,
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.rule)?;
-        if let Some(tool) = &self.tool {
-            write!(f, "in the tool {tool}: ")?;
-        }
-        write!(f, "{}: {} {}", self.layers.join(" outside "), self.why, self.help)
-    }
-}
+use super::Severity;
+use crate::describe::{Duty, Note};
 
 /// A rule about two layers in an order that is wrong.
-struct Pair {
-    rule: &'static str,
-    severity: Severity,
-    outer: fn(&Note) -> bool,
-    inner: fn(&Note) -> bool,
+pub(super) struct Pair {
+    pub(super) rule: &'static str,
+    pub(super) severity: Severity,
+    pub(super) outer: fn(&Note) -> bool,
+    pub(super) inner: fn(&Note) -> bool,
     /// What else has to hold of the two.
-    both: fn(&Note, &Note) -> bool,
+    pub(super) both: fn(&Note, &Note) -> bool,
     /// What, standing between the two, makes it right again.
-    unless_between: fn(&Note) -> bool,
+    pub(super) unless_between: fn(&Note) -> bool,
     /// What, standing outside both, makes it right again.
-    unless_outside: fn(&Note) -> bool,
+    pub(super) unless_outside: fn(&Note) -> bool,
     /// Whether it holds too for a layer of the stack and one of a tool's own, which the stack drives to ready within the call.
-    across: bool,
-    why: &'static str,
-    help: &'static str,
+    pub(super) across: bool,
+    pub(super) why: &'static str,
+    pub(super) help: &'static str,
 }
 
 impl Pair {
@@ -92,7 +47,7 @@ fn may_panic(note: &Note) -> bool {
     duties.into_iter().any(|duty| note.has(duty))
 }
 
-const PAIRS: &[Pair] = &[
+pub(super) const PAIRS: &[Pair] = &[
     Pair {
         rule: "rewrite-after-decision",
         severity: Severity::Error,
@@ -318,143 +273,3 @@ const PAIRS: &[Pair] = &[
         ..Pair::NONE
     },
 ];
-
-/// A rule about one layer and what stands within it.
-struct Single {
-    rule: &'static str,
-    duty: Duty,
-    /// Whether it is broken by what stands within, outermost first.
-    broken: fn(&[Note]) -> bool,
-    why: &'static str,
-    help: &'static str,
-}
-
-const SINGLES: &[Single] = &[
-    Single {
-        rule: "shed-of-nothing",
-        duty: Duty::Sheds,
-        broken: |within| {
-            for note in within {
-                match note.is_ready_at_once() {
-                    _ if note.has(Duty::Limits) || note.has(Duty::Queues) => return false,
-                    Some(false) => {}
-                    Some(true) => return true,
-                    // Nobody knows.
-                    None => return false,
-                }
-            }
-            true
-        },
-        why: "load is shed when what stands within is not ready, and what stands there always is.",
-        help: "Put load_shed directly outside the limit that it watches.",
-    },
-    Single {
-        rule: "panic-ends-queue",
-        duty: Duty::Queues,
-        broken: |within| {
-            let harmless = [Duty::Times, Duty::Limits, Duty::Sheds, Duty::Queues, Duty::CatchesErrors];
-            let next = within.iter().find(|note| !harmless.into_iter().any(|duty| note.has(duty)));
-            next.is_some_and(|note| !note.has(Duty::CatchesPanics))
-        },
-        why: "a panic of a layer within, in `call`, ends the worker and with it every later call.",
-        help: "Put catch_panic directly inside the buffer.",
-    },
-    Single {
-        rule: "nobody-to-ask",
-        duty: Duty::LacksApprover,
-        broken: |_| true,
-        why: "it may have to ask a person, and knows none: such calls are refused at once.",
-        help: "Give it an approver, or let its rules ask for nothing.",
-    },
-    Single {
-        rule: "unreachable-approver",
-        duty: Duty::NeverAsks,
-        broken: |_| true,
-        why: "it has an approver, and no rule that asks.",
-        help: "Add a rule that asks, or ask about calls that no rule is about.",
-    },
-];
-
-/// Names the faults of a stack and of its tools' own layers.
-pub(crate) fn faults(description: &Description) -> Vec<Fault> {
-    let mut faults: Vec<_> = description.refusal().map(untold).into_iter().collect();
-    if !description.has_router() && !faults.is_empty() {
-        return faults;
-    }
-    faults.extend(faults_at(description.layers(), 0, None));
-    if let Some(tools) = description.catalog().and_then(Catalog::closed) {
-        faults.extend(description.layers().iter().flat_map(|note| note.idle(&tools).map(|part| idle(note, part))));
-    }
-    for tool in description.tools() {
-        let around = description.layers().len();
-        let all: Vec<Note> = description.layers().iter().chain(&tool.layers).cloned().collect();
-        // Faults that lie outside the tool are named once, above.
-        faults.extend(faults_at(&all, around, Some(&tool.name)));
-    }
-    faults
-}
-
-/// The fault of a stack that does not tell what it is made of: that nothing was found says nothing of it.
-fn untold(refusal: &Refusal) -> Fault {
-    Fault {
-        rule: "no-description",
-        severity: Severity::Error,
-        layers: vec![format!("{} ({refusal})", refusal.by())],
-        tool: None,
-        why: "it refused to be described, so what stands there was not looked at.",
-        help: "Look for a layer that fails, panics or waits when it is described, or ask again when the stack is not busy.",
-    }
-}
-
-/// The fault of a part of a layer that is about tools which do not exist.
-fn idle(note: &Note, part: &str) -> Fault {
-    Fault {
-        rule: "selects-no-tool",
-        severity: Severity::Warning,
-        layers: vec![format!("{} ({part})", note.name())],
-        tool: None,
-        why: "it is about tools that do not exist.",
-        help: "Look for a misspelt name, or a tool that is added later.",
-    }
-}
-
-/// The faults whose inner layer stands at `from` or further in.
-fn faults_at(layers: &[Note], from: usize, tool: Option<&str>) -> Vec<Fault> {
-    let mut faults = Vec::new();
-    for pair in PAIRS {
-        for (at, inner) in layers.iter().enumerate().skip(from).filter(|(_, note)| (pair.inner)(note)) {
-            let first = if pair.across { 0 } else { from };
-            let outer = (first..at).rev().find(|&outer| {
-                (pair.outer)(&layers[outer])
-                    && (pair.both)(&layers[outer], inner)
-                    && !layers[outer + 1..at].iter().any(pair.unless_between)
-                    && !layers[..outer].iter().any(pair.unless_outside)
-            });
-            if let Some(outer) = outer {
-                faults.push(Fault {
-                    rule: pair.rule,
-                    severity: pair.severity,
-                    layers: vec![layers[outer].name().to_owned(), inner.name().to_owned()],
-                    tool: tool.map(str::to_owned),
-                    why: pair.why,
-                    help: pair.help,
-                });
-            }
-        }
-    }
-    for single in SINGLES {
-        for (at, note) in layers.iter().enumerate().skip(from) {
-            if note.has(single.duty) && (single.broken)(&layers[at + 1..]) {
-                faults.push(Fault {
-                    rule: single.rule,
-                    severity: Severity::Warning,
-                    layers: vec![note.name().to_owned()],
-                    tool: tool.map(str::to_owned),
-                    why: single.why,
-                    help: single.help,
-                });
-            }
-        }
-    }
-    faults
-}
