@@ -30,7 +30,7 @@ use toolstack::{
     middleware::{Next, from_fn},
     model::{Arguments, Context as CallContext, Principal, Secret, ToolName, ToolSpec},
     operation::View,
-    stack::{Stack, ToolStack},
+    stack::{Settings, Stack, ToolStack, recommended},
     tool::{Handler, ToolFuture, sync_tool_fn, tool_fn},
 };
 use tower::{Layer, Service, ServiceBuilder, layer::util::Identity};
@@ -410,6 +410,31 @@ fn a_record_of_a_call_costs_one() {
         per(|| assert!(answer(&mut service, ListTools::new()).is_ok()))
     };
     assert_eq!(list(AuditLayer::new(|_: &audit::AuditRecord| ())), 1, "a list");
+}
+
+#[test]
+fn the_whole_recommended_stack_costs_at_most_eight() {
+    let rules: Vec<_> = (0..50)
+        .map(|at| json!({ "id": format!("{at}"), "effect": if at == 0 { "allow" } else { "deny" }, "tools": { "names": [if at == 0 { "add".to_owned() } else { format!("tool{at}") }] } }))
+        .collect();
+    let settings = json!({ "permission": { "unmatched": "deny", "rules": rules }, "visibility": [{ "tags": ["internal"] }] });
+    let cost = |router: Router| {
+        let (sink, mut records) = audit::channel(8);
+        let mut stack = recommended(Settings::from_json(&settings.to_string()).unwrap())
+            .audit(move |layer| layer.and(sink))
+            .hooks(|layer| layer.before("look", |_| Ok(())))
+            .build()
+            .unwrap()
+            .layer(router);
+        let mut work = || {
+            check(answer(&mut stack, call()));
+            assert!(records.try_recv().is_some());
+        };
+        (0..200).for_each(|_| work());
+        per(work)
+    };
+    // Beside the call's own: the record, the permit, and the two of a closed stack.
+    assert_eq!((cost(Router::new().tool(add_sync())), cost(Router::new().tool(add_async()))), more(4));
 }
 
 /// Pending at the first poll of its readiness, ready at the second.

@@ -3,6 +3,7 @@
 #[path = "../../support.rs"]
 #[macro_use]
 mod support;
+mod observed;
 mod rmcp_peer;
 mod timing;
 mod tower_mcp_peer;
@@ -200,5 +201,6 @@ fn main() -> std::process::ExitCode {
     layers(&mut budgets);
     many_tools(&mut budgets);
     two_threads(&mut budgets);
+    observed::observed(&mut budgets);
     if budgets.all_hold() { std::process::ExitCode::SUCCESS } else { std::process::ExitCode::FAILURE }
 }
