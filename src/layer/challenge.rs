@@ -8,7 +8,7 @@
 //! - With a [provider](crate::credential), it is asked for a [`Token`] for the challenge's scope, and the call is made once more with the
 //!   token in its context. If a person has to act first, the provider's own challenge is the answer.
 //!
-//! A tool whose credential was not accepted says so by [`CredentialRejected`](crate::credential::CredentialRejected). What is kept of it is
+//! A tool whose credential was not accepted says so by [`CredentialRejected`]. What is kept of it is
 //! thrown away, and the rest is the same.
 //!
 //! # Example
