@@ -108,6 +108,11 @@ pub struct CatchError<S> {
 impl<S> CatchError<S> {
     crate::macros::accessors!();
 
+    /// Whether it was found not to work when it was asked for readiness.
+    pub(crate) const fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
     /// A service whose errors are refusals, as far as this crate knows them.
     pub const fn new(inner: S) -> Self {
         Self { inner, classify: None, failed: None }

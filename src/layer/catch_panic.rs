@@ -102,6 +102,11 @@ pub struct CatchPanic<S> {
 impl<S> CatchPanic<S> {
     crate::macros::accessors!();
 
+    /// Whether it was found not to work when it was asked for readiness.
+    pub(crate) const fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
     /// A service whose panics are refusals.
     pub const fn new(inner: S) -> Self {
         Self { inner, failed: None }

@@ -32,6 +32,7 @@
 //! higher limit, or put the limit around the single tools.
 
 mod chain;
+mod instance;
 mod parts;
 mod recommended;
 pub mod settings;
@@ -55,6 +56,7 @@ use futures_util::{FutureExt, future::BoxFuture};
 use tower::util::ServiceExt;
 use tower_service::Service;
 
+use self::instance::{Instance, Kept};
 use crate::{
     describe::{Describe, Description, Note},
     error::{BoxError, Refusal, RefusalKind, refusal_of},
@@ -103,6 +105,11 @@ pub(crate) trait Erased: Send + Sync {
     fn list(&self, list: ListTools) -> BoxFuture<'static, ToolList>;
     fn describe(&self, describe: Describe) -> BoxFuture<'static, Description>;
 
+    /// A clone to keep, where that is worth more than a clone for each call.
+    fn instance(&self) -> Option<Box<dyn Instance>> {
+        None
+    }
+
     /// Its type, which names the layers of other crates in it.
     fn type_name(&self) -> &'static str {
         type_name::<Self>()
@@ -144,12 +151,16 @@ impl<S: ToolStack> Erased for Closed<S> {
     fn describe(&self, describe: Describe) -> BoxFuture<'static, Description> {
         Box::pin(described(self.0.clone(), describe))
     }
+
+    fn instance(&self) -> Option<Box<dyn Instance>> {
+        Some(instance::of(self.0.clone()))
+    }
 }
 
 /// A finished stack; see the [module](self).
-#[derive(Clone)]
 pub struct Stack {
     shared: Arc<Shared>,
+    kept: Kept,
 }
 
 struct Shared {
@@ -171,7 +182,10 @@ impl Stack {
 
     /// Closes a chain of layers off, with this many levels of calls within calls; zero for none.
     pub fn with_max_depth<S: ToolStack>(service: S, max_depth: u16) -> Self {
-        Self { shared: Arc::new(Shared { service: Box::new(Closed(service)), service_type: type_name::<S>(), max_depth, whole: true }) }
+        Self {
+            shared: Arc::new(Shared { service: Box::new(Closed(service)), service_type: type_name::<S>(), max_depth, whole: true }),
+            kept: Kept::Fresh,
+        }
     }
 
     /// A part of a stack: tools within that call others do so through the whole, and not through this.
@@ -183,6 +197,7 @@ impl Stack {
                 max_depth: Self::MAX_DEPTH,
                 whole: false,
             }),
+            kept: Kept::Fresh,
         }
     }
 
@@ -191,6 +206,13 @@ impl Stack {
         if self.shared.whole && context.reentry::<Shared>().is_none() {
             context.set_reentry(Arc::clone(&self.shared));
         }
+    }
+}
+
+impl Clone for Stack {
+    /// Keeps nothing of what this one does.
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), kept: Kept::Fresh }
     }
 }
 
@@ -218,13 +240,15 @@ impl Service<ToolCall> for Stack {
     type Error = Infallible;
     type Future = ResponseFuture;
 
-    fn poll_ready(&mut self, _: &mut Task<'_>) -> Poll<Result<(), Infallible>> {
+    /// Ready in any case: a call waits for what is within. Through a clone that is called again, what is within is asked here already.
+    fn poll_ready(&mut self, cx: &mut Task<'_>) -> Poll<Result<(), Infallible>> {
+        self.kept.poll_ready(|| self.shared.service.instance(), cx);
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, mut call: ToolCall) -> ResponseFuture {
         self.entered(&mut call.context);
-        ResponseFuture(self.shared.service.call(call))
+        ResponseFuture(self.kept.call(call).unwrap_or_else(|call| self.shared.service.call(call)))
     }
 }
 

@@ -10,12 +10,12 @@ use serde_json::json;
 use toolstack::{
     Refusal, RefusalKind, Router, Stack, StackExt, ToolCall, ToolResponse,
     layer::{TimeoutLayer, VisibilityLayer, gate, map_call},
-    model::{Cancellation, Context, Origin, Principal, Progress, ToolName, TraceContext},
+    model::{Cancellation, Context, Origin, Outcome, Principal, Progress, ToolName, TraceContext},
     stack::Reentry,
-    testing::{Controlled, Probe, Recorder},
+    testing::{Behaviour, Controlled, Probe, Recorder, Strict},
     tool::{sync_tool_fn, tool_fn},
 };
-use tower::{ServiceBuilder, limit::ConcurrencyLimitLayer};
+use tower::{Service, ServiceBuilder, ServiceExt, limit::ConcurrencyLimitLayer};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -291,4 +291,57 @@ async fn a_stack_is_a_tool_source_of_another_router() {
 fn debug_shows_the_type_and_the_depth() {
     let stack = Stack::with_max_depth(Router::new(), 3);
     assert_eq!(format!("{stack:?}"), r#"Stack { service: "toolstack::router::service::Router", max_depth: 3 }"#);
+}
+
+async fn ready(stack: &mut Stack) -> &mut Stack {
+    ServiceExt::<ToolCall>::ready(stack).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_clone_of_a_stack_that_is_called_again_keeps_its_place_and_gives_it_back() {
+    let controlled = Controlled::new();
+    let stack = Stack::new(
+        ServiceBuilder::new().concurrency_limit(1).service(Router::new().tool(controlled.tool("held")).tool(Probe::new().tool("ping"))),
+    );
+    let mut kept = stack.clone();
+    let call = |name: &str| ToolCall::new(name, json!({}));
+    for _ in 0..3 {
+        assert!(ready(&mut kept).await.call(call("ping")).await.unwrap().is_completed());
+    }
+
+    // What was asked for readiness and is not called holds the one place; dropped, or called, it does not.
+    ready(&mut kept).await;
+    let mut waits = Box::pin(stack.call_tool("ping", json!({})));
+    assert!(futures_util::poll!(waits.as_mut()).is_pending());
+    drop(kept);
+    assert!(waits.await.is_completed());
+
+    // One that has to wait does so within the call, in its place of the queue.
+    let mut kept = stack.clone();
+    ready(&mut kept).await.call(call("ping")).await.unwrap();
+    let mut running = Box::pin(stack.call_tool("held", json!({})));
+    assert!(futures_util::poll!(running.as_mut()).is_pending());
+    let mut first = Box::pin(ready(&mut kept).await.call(call("ping")));
+    assert!(futures_util::poll!(first.as_mut()).is_pending());
+    let mut second = Box::pin(stack.call_tool("ping", json!({})));
+    assert!(futures_util::poll!(second.as_mut()).is_pending());
+    drop(running);
+    assert!(futures_util::poll!(first.as_mut()).is_ready());
+    assert!(second.await.is_completed());
+}
+
+#[tokio::test]
+async fn a_clone_whose_readiness_failed_is_good_again_at_the_next_call() {
+    let strict = Strict::new(Router::new().tool(Probe::new().tool("ping")));
+    let mut kept = Stack::new(strict.clone());
+    let mut outcome = async || ready(&mut kept).await.call(ToolCall::new("ping", json!({}))).await.unwrap().outcome();
+    assert_eq!(outcome().await, Outcome::Completed);
+    assert_eq!(outcome().await, Outcome::Completed);
+    strict.behave(Behaviour::ReadinessFails);
+    assert_eq!(outcome().await, Outcome::Refused(RefusalKind::Internal));
+    strict.behave(Behaviour::PanicInCall);
+    assert_eq!(outcome().await, Outcome::Refused(RefusalKind::Internal));
+    strict.behave(Behaviour::Answer);
+    assert_eq!(outcome().await, Outcome::Completed);
+    assert_eq!(strict.tally().violations, 0, "nothing is called that is not ready");
 }
