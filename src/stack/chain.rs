@@ -53,6 +53,8 @@ pub struct RecommendedLayer {
 
 impl RecommendedLayer {
     pub(super) fn new(settings: Settings, code: Code) -> Result<Self, SettingsError> {
+        let max_depth = settings.max_depth.unwrap_or(Stack::MAX_DEPTH);
+        parts::at_most("max_depth", max_depth.into(), Settings::DEEPEST.into())?;
         let enabled = settings.telemetry.enabled;
         let telemetry = parts::telemetry(&settings.telemetry, code.telemetry)?;
         let metrics = telemetry.counts().clone();
@@ -67,18 +69,18 @@ impl RecommendedLayer {
             redact: May::new(parts::redact(settings.redact, redactor, code.redact).map(RedactLayer::into_policy)),
             authenticate: May::new(parts::authenticate(settings.authenticate, code.authenticate)?.map(AuthenticateLayer::into_policy)),
             scopes: May::new(settings.scopes.map(|rules| ScopesLayer::new(rules).into_policy())),
-            visibility: May::new(parts::visibility(settings.visibility, code.visible).map(Visible::new)),
+            visibility: May::new(parts::visibility(settings.visibility, code.visible)?.map(Visible::new)),
             hooks: May::new(parts::hooks(settings.hooks, code.hooks)?.map(HooksLayer::into_policy)),
             pin: May::new(parts::pin(settings.pin).map(PinLayer::into_policy)),
             session: May::new(session.map(SessionLayer::into_policy)),
-            require_fields: May::new(settings.require_fields.map(parts::fields).map(RequireFieldsLayer::into_policy)),
+            require_fields: May::new(settings.require_fields.map(parts::fields).transpose()?.map(RequireFieldsLayer::into_policy)),
             validate: May::new(validate.map(ValidateLayer::into_policy)),
             step_up: May::new(parts::step_up(settings.step_up, code.step_up).map(StepUpLayer::into_policy)),
             permission_handle: permission.handle(),
             permission: PolicyLayer::new(permission.into_policy()),
             timeout: parts::timeout(settings.timeout),
             challenge: code.challenge.apply(parts::challenge(&settings.challenge)),
-            max_depth: settings.max_depth.unwrap_or(Stack::MAX_DEPTH),
+            max_depth,
             metrics,
             audit_handle,
         })

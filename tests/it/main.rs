@@ -10,5 +10,6 @@ mod lint;
 mod order;
 mod recommended;
 mod router;
+mod settings;
 mod stack;
 mod tools;

@@ -50,6 +50,11 @@ impl SessionLayer {
         Self(SessionPolicy { store: Arc::new(store), handles: Arc::default(), only: None, open: false, refresh: false })
     }
 
+    /// Whether there is anything that would name a session.
+    pub(crate) fn has_handles(&self) -> bool {
+        !self.0.handles.is_empty()
+    }
+
     /// A handle among the arguments. A call without it goes on; an empty text counts as none.
     pub fn argument(self, name: &str) -> Self {
         self.handle(Handle::argument(name, false))

@@ -69,19 +69,26 @@ impl Metrics {
     /// How many tools are counted apart where nothing else is said.
     pub const MAX_TOOLS: usize = 1_000;
 
+    /// How many calls a window has at most: 24 MB for each thread that calls.
+    pub const LARGEST_WINDOW: usize = 1_000_000;
+
+    /// How many tools are counted apart at most.
+    pub const MOST_TOOLS: usize = 100_000;
+
     /// No counts so far.
     #[must_use]
     pub fn new() -> Self {
         Self::with_bounds(Self::WINDOW, Self::MAX_TOOLS)
     }
 
-    /// Counts with latencies of the last `window` calls of all tools together, for at most so many tools.
+    /// Counts with latencies of the last `window` calls of all tools together, for at most so many tools. Neither is more than
+    /// [`LARGEST_WINDOW`](Self::LARGEST_WINDOW) and [`MOST_TOOLS`](Self::MOST_TOOLS), whatever is asked for.
     ///
     /// Each thread that calls takes 24 bytes for each call of the window, and about 400 for each tool that was called on it.
     #[must_use]
     pub fn with_bounds(window: usize, max_tools: usize) -> Self {
         static IDS: AtomicU32 = AtomicU32::new(1);
-        let max_tools = max_tools.min((u32::MAX - FIRST_TOOL) as usize);
+        let (window, max_tools) = (window.min(Self::LARGEST_WINDOW), max_tools.min(Self::MOST_TOOLS));
         Self(Arc::new(Inner {
             id: IDS.fetch_add(1, Ordering::Relaxed).max(1),
             began: Instant::now(),

@@ -15,13 +15,18 @@ use crate::{
     },
 };
 
-pub(in crate::stack) fn visibility(hidden: Vec<Hide>, code: Vec<VisibleFn>) -> Option<VisibleFn> {
-    if hidden.is_empty() && code.is_empty() {
-        return None;
+pub(in crate::stack) fn visibility(hidden: Vec<Hide>, code: Vec<VisibleFn>) -> Result<Option<VisibleFn>, SettingsError> {
+    // Whoever leaves the tools out may mean all of them, and would have hidden none.
+    if let Some(number) = hidden.iter().position(|hide| hide.names.is_empty() && hide.tags.is_empty()) {
+        let why = "it lacks the tools that it hides, as `names` or `tags`; `names = [\"*\"]` for all";
+        return Err(SettingsError::invalid(format!("visibility[{number}]"), why));
     }
-    Some(Box::new(move |tool, context| {
+    if hidden.is_empty() && code.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Box::new(move |tool, context| {
         !hidden.iter().any(|hide| hide.hides(tool, context)) && code.iter().all(|visible| visible(tool, context))
-    }))
+    })))
 }
 
 impl Hide {
@@ -91,6 +96,9 @@ pub(in crate::stack) fn session(
     };
     let mut layer = settings.arguments.iter().fold(layer, |layer, name| layer.argument(name));
     layer = settings.required.iter().fold(layer, |layer, name| layer.required(name));
+    if !layer.has_handles() {
+        return Err(SettingsError::Missing { place: "session", what: "the `arguments` or the `required` ones that name a session" });
+    }
     if settings.open {
         layer = layer.require_open();
     }
@@ -100,12 +108,15 @@ pub(in crate::stack) fn session(
     Ok(Some(settings.tools.map_or_else(|| layer.clone(), |tools| layer.clone().only(tools))))
 }
 
-pub(in crate::stack) fn fields(fields: Fields) -> RequireFieldsLayer {
+pub(in crate::stack) fn fields(fields: Fields) -> Result<RequireFieldsLayer, SettingsError> {
+    if fields.names.is_empty() {
+        return Err(SettingsError::Missing { place: "require_fields", what: "the `names` of what has to be there" });
+    }
     let layer = if fields.truthy { RequireFieldsLayer::truthy(fields.names) } else { RequireFieldsLayer::present(fields.names) };
-    match fields.tools {
+    Ok(match fields.tools {
         Some(tools) => layer.only(tools),
         None => layer,
-    }
+    })
 }
 
 pub(in crate::stack) fn validate(

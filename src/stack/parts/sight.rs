@@ -1,6 +1,6 @@
 #[allow(unused_imports, reason = "which features there are decides")]
 use super::lacks;
-use super::variable;
+use super::{at_most, variable};
 use crate::{
     layer::{
         AuditLayer, RedactLayer, TelemetryLayer,
@@ -15,6 +15,11 @@ use crate::{
 };
 
 pub(in crate::stack) fn telemetry(settings: &settings::Telemetry, edits: Edits<TelemetryLayer>) -> Result<TelemetryLayer, SettingsError> {
+    for (place, value, most) in
+        [("telemetry.window", settings.window, Metrics::LARGEST_WINDOW), ("telemetry.max_tools", settings.max_tools, Metrics::MOST_TOOLS)]
+    {
+        at_most(place, value, most)?;
+    }
     let mut layer = TelemetryLayer::new().metrics(&Metrics::with_bounds(settings.window, settings.max_tools));
     if !settings.spans {
         layer = layer.without_spans();

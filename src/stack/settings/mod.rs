@@ -38,7 +38,8 @@ use crate::layer::{scopes::ScopeRules, step_up::StepUpRule};
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Settings {
-    /// How deep calls within calls may go: [`Stack::MAX_DEPTH`](super::Stack::MAX_DEPTH) if nothing is said.
+    /// How deep calls within calls may go: [`Stack::MAX_DEPTH`](super::Stack::MAX_DEPTH) if nothing is said, and
+    /// [`DEEPEST`](Self::DEEPEST) at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_depth: Option<u16>,
     /// Spans and counts.
@@ -85,6 +86,10 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// How deep calls within calls may go at most. Each level takes its part of the thread's stack, with every layer in it; a tool that
+    /// calls itself must come to this end before it comes to that one.
+    pub const DEEPEST: u16 = 16;
+
     /// Reads settings from JSON.
     ///
     /// # Errors
