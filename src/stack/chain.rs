@@ -56,6 +56,7 @@ impl RecommendedLayer {
         let max_depth = settings.max_depth.unwrap_or(Stack::MAX_DEPTH);
         parts::at_most("max_depth", max_depth.into(), Settings::DEEPEST.into())?;
         let enabled = settings.telemetry.enabled;
+        let repairs = settings.validate.as_ref().is_some_and(|validate| validate.repair);
         let telemetry = parts::telemetry(&settings.telemetry, code.telemetry)?;
         let metrics = telemetry.counts().clone();
         let redactor = parts::redactor(settings.redact.as_ref())?;
@@ -63,6 +64,11 @@ impl RecommendedLayer {
         let permission = parts::permission(settings.permission, code.permission)?;
         let session = parts::session(settings.session, code.sessions)?;
         let validate = parts::validate(settings.validate, code.validator)?;
+        let hooks = parts::hooks(settings.hooks, code.hooks)?;
+        if repairs && hooks.is_some() {
+            let why = "hooks would judge the arguments before they are put right; leave out the one or the other";
+            return Err(SettingsError::invalid("validate.repair", why));
+        }
         Ok(Self {
             telemetry: May::new(enabled.then(|| telemetry.into_policy())),
             audit: May::new(audit.map(AuditLayer::into_policy)),
@@ -70,7 +76,7 @@ impl RecommendedLayer {
             authenticate: May::new(parts::authenticate(settings.authenticate, code.authenticate)?.map(AuthenticateLayer::into_policy)),
             scopes: May::new(settings.scopes.map(|rules| ScopesLayer::new(rules).into_policy())),
             visibility: May::new(parts::visibility(settings.visibility, code.visible)?.map(Visible::new)),
-            hooks: May::new(parts::hooks(settings.hooks, code.hooks)?.map(HooksLayer::into_policy)),
+            hooks: May::new(hooks.map(HooksLayer::into_policy)),
             pin: May::new(parts::pin(settings.pin).map(PinLayer::into_policy)),
             session: May::new(session.map(SessionLayer::into_policy)),
             require_fields: May::new(settings.require_fields.map(parts::fields).transpose()?.map(RequireFieldsLayer::into_policy)),
@@ -110,7 +116,7 @@ impl<S: ToolStack> Layer<S> for RecommendedLayer {
 
     fn layer(&self, inner: S) -> Stack {
         let inner = self.step_up.layer(self.permission.layer(self.timeout.layer(self.challenge.layer(inner))));
-        let inner = self.session.layer(self.require_fields.layer(self.validate.layer(inner)));
+        let inner = self.validate.layer(self.require_fields.layer(self.session.layer(inner)));
         let inner = self.visibility.layer(self.scopes.layer(self.hooks.layer(self.pin.layer(inner))));
         let inner = CatchErrorLayer::new().layer(self.authenticate.layer(inner));
         let inner = self.telemetry.layer(self.audit.layer(self.redact.layer(inner)));

@@ -75,19 +75,19 @@ impl Kept {
         };
     }
 
-    /// Calls the instance that is there; gives the call back where there is none.
-    pub(super) fn call(&mut self, call: ToolCall) -> Result<ToolFuture, ToolCall> {
+    /// Calls the instance that is there, or whatever else there is.
+    pub(super) fn call(&mut self, call: ToolCall, otherwise: impl FnOnce(ToolCall) -> ToolFuture) -> ToolFuture {
         match std::mem::replace(self, Self::Wanted) {
-            Self::Fresh | Self::Wanted => Err(call),
+            Self::Fresh | Self::Wanted => otherwise(call),
             Self::Ready(mut instance, good) => {
                 let future = instance.call(call);
                 if good {
                     *self = Self::Waiting(instance);
                 }
-                Ok(future)
+                future
             }
             // It keeps the place that it has in a queue within.
-            Self::Waiting(instance) => Ok(ToolFuture::new(after_readiness(instance, call))),
+            Self::Waiting(instance) => ToolFuture::new(after_readiness(instance, call)),
         }
     }
 }

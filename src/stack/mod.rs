@@ -251,7 +251,7 @@ impl Service<ToolCall> for Stack {
 
     fn call(&mut self, mut call: ToolCall) -> ResponseFuture {
         self.entered(&mut call.context);
-        ResponseFuture(self.kept.call(call).unwrap_or_else(|call| self.shared.service.call(call)))
+        ResponseFuture(self.kept.call(call, |call| self.shared.service.call(call)))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{
 /// The whole recommended order of layers from one value of settings.
 ///
 /// Outermost first: catch_panic, telemetry, audit, redaction, catch_error, authentication, visibility, scopes, hooks, pinned arguments,
-/// sessions, required fields, validation, step-up, permission, timeout, challenge. Each stands where the [table of the layers](crate::layer#order) has it;
+/// validation, required fields, sessions, step-up, permission, timeout, challenge. Each stands where the [table of the layers](crate::layer#order) has it;
 /// [`lint`](crate::StackExt::lint) finds nothing to say about it, and [`describe`](crate::StackExt::describe) shows what there is.
 ///
 /// What settings cannot say, code adds to the [`Recommended`] that this answers, on the layer itself as the settings have made it: who

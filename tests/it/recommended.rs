@@ -108,15 +108,26 @@ async fn everything_stands_in_the_recommended_order_and_lint_has_nothing_to_say(
             "scopes",
             "hooks",
             "pin",
-            "session",
-            "require_fields",
             "validate",
+            "require_fields",
+            "session",
             "step_up",
             "permission",
             "timeout",
             "challenge",
         ]
     );
+    assert_eq!(stack.lint().await, []);
+}
+
+#[tokio::test]
+async fn what_puts_arguments_right_stands_outside_whatever_judges_them() {
+    let toml = format!(
+        "{}\n[permission]\nunmatched = \"allow\"",
+        "validate.repair = true\n[require_fields]\nnames = [\"a\"]\n[session]\narguments = [\"s\"]"
+    );
+    let sessions = MemorySessions::new(SessionLimits::new(4));
+    let stack = recommended(settings(&toml).unwrap()).sessions(sessions).build().unwrap().layer(tools(&Probe::new()));
     assert_eq!(stack.lint().await, []);
 }
 
@@ -244,6 +255,19 @@ fn a_rule_whose_example_comes_out_otherwise_is_an_error_where_it_stands() {
 }
 
 #[test]
+fn rules_are_read_as_strictly_as_a_file_of_them() {
+    let rule = |rest: &str| format!("[permission]\nrules = [{{ id = \"a\", effect = \"allow\", {rest} }}]");
+    for open in ["tools.names = []", "tools = { tags = [] }", "principal.scopes = []", "arguments = []"] {
+        let error = settings(&rule(open)).unwrap_err().to_string();
+        assert!(error.contains("would select everything"), "{open}: {error}");
+    }
+    let json = r#"{"permission":{"rules":[{"id":"a","effect":"deny","effect":"allow"}]}}"#;
+    assert!(Settings::from_json(json).is_err(), "a key that stands twice");
+    let annotated = "tools.read_only = true, matches = [{ tool = \"x\", annotations = { readOnlyHint = true } }]";
+    assert_eq!(settings(&rule(annotated)).unwrap().permission.rules.len(), 1);
+}
+
+#[test]
 fn toml_and_json_say_the_same_and_what_is_written_is_read() {
     let from_toml = settings(FULL).unwrap();
     let json = serde_json::to_string(&from_toml).unwrap();
@@ -265,6 +289,10 @@ fn what_settings_ask_for_and_is_not_there_is_an_error_where_it_stands() {
         ("[[authenticate.tokens]]\nenv = \"TOOLSTACK_NO_SUCH_VARIABLE\"\nsubject = \"ada\"", "authenticate.tokens[0].env: "),
         ("[[authenticate.jwt]]\nissuer = \"i\"\naudience = \"a\"\nkeys_file = \"/no/such/file\"", "authenticate.jwt[0].keys_file: "),
         ("[session]\narguments = [\"s\"]", "session: it lacks a store"),
+        (
+            "validate.repair = true\n[[hooks]]\nname = \"a\"\non = \"before\"\nprogram = \"a\"",
+            "validate.repair: hooks would judge the arguments before they are put right",
+        ),
     ] {
         let error = recommended(settings(toml).unwrap()).build().unwrap_err().to_string();
         assert!(error.starts_with(expected), "{toml}: {error}");

@@ -128,6 +128,12 @@ impl Rules {
         file.check()
     }
 
+    /// Reads a list of rules as [`Deserialize`] reads the one in a file.
+    pub(crate) fn of_list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let rules = Vec::<Unread>::deserialize(deserializer)?;
+        File { rules }.check().map_err(serde::de::Error::custom)
+    }
+
     /// The rules.
     #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Rule> {

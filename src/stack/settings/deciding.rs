@@ -113,7 +113,8 @@ pub struct Fields {
 pub struct Validate {
     /// What happens to structured results that are not valid.
     pub results: Results,
-    /// Whether arguments that are not valid are put right where they can be.
+    /// Whether arguments that are not valid are put right where they can be. Not together with hooks: they would judge what the model sent,
+    /// and another thing would run.
     pub repair: bool,
 }
 
@@ -157,11 +158,9 @@ impl Default for Permission {
     }
 }
 
-/// Reads rules, and checks them against their examples.
+/// Reads rules as strictly as a file of them, and checks them against their examples.
 fn checked<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Rule>, D::Error> {
-    let rules = Vec::<Rule>::deserialize(deserializer)?;
-    Rules::new(rules.iter().cloned()).map_err(serde::de::Error::custom)?;
-    Ok(rules)
+    Ok(Rules::of_list(deserializer)?.iter().cloned().collect())
 }
 
 /// How a person is asked.
