@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use smol_str::SmolStr;
 
@@ -7,7 +7,7 @@ use crate::model::{Principal, ToolCall};
 /// What a credential is needed for, and for whom.
 ///
 /// Everything in it comes from the tool and from the context of the call; nothing from what the model wrote.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct TokenRequest {
     /// What the credential has to be good for, as the tool names it; several scopes with spaces between them.
@@ -16,6 +16,17 @@ pub struct TokenRequest {
     pub principal: Option<Arc<Principal>>,
     /// The conversation that the call belongs to.
     pub session: Option<SmolStr>,
+}
+
+impl fmt::Debug for TokenRequest {
+    /// Of the session that there is one: whoever knows it may be able to join it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TokenRequest")
+            .field("scope", &self.scope)
+            .field("principal", &self.principal.as_ref().map(|principal| &principal.subject))
+            .field("session", &self.session.as_ref().map(|_| ".."))
+            .finish()
+    }
 }
 
 impl TokenRequest {

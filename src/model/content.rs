@@ -33,7 +33,7 @@ pub enum Content {
 }
 
 /// Text, and what little else a text block may carry.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Text {
     /// The text.
@@ -55,7 +55,7 @@ pub struct BlockExtra {
 }
 
 /// A picture or a sound.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Media {
     /// The bytes, in base64.
@@ -67,7 +67,7 @@ pub struct Media {
 }
 
 /// Where a resource is to be had.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ResourceLink {
     /// Its address.
@@ -87,7 +87,7 @@ pub struct ResourceLink {
 }
 
 /// A resource within a block: text or, in base64, bytes.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Resource {
     /// Its address.

@@ -29,6 +29,7 @@ pub(crate) mod remark;
 mod response;
 mod result;
 mod secret;
+mod shown;
 mod spec;
 pub(crate) mod strict;
 mod trace;

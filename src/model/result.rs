@@ -1,9 +1,9 @@
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::SerializeMap};
 use serde_json::value::RawValue;
 
-use super::{Content, Outcome, RawObject, Remark, blocks::Blocks, remark};
+use super::{Content, Outcome, RawObject, Remark, blocks::Blocks, remark, shown::Hidden};
 use crate::error::Refusal;
 
 /// What came of a call: blocks of content for the model, a structured value, whether it failed, and why where a layer says so.
@@ -31,7 +31,7 @@ pub struct ToolResult {
     rare: Option<Box<Rare>>,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 struct Rare {
     structured: Option<Box<RawValue>>,
     meta: RawObject,
@@ -39,6 +39,21 @@ struct Rare {
     served_by: Option<Cow<'static, str>>,
     refusal: Option<Refusal>,
     remarks: Vec<Remark>,
+}
+
+impl fmt::Debug for Rare {
+    /// Of the structured content how long it is.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let structured = self.structured.as_deref().map(|json| Hidden(json.get()));
+        f.debug_struct("Rare")
+            .field("structured", &structured)
+            .field("meta", &self.meta)
+            .field("extra", &self.extra)
+            .field("served_by", &self.served_by)
+            .field("refusal", &self.refusal)
+            .field("remarks", &self.remarks)
+            .finish()
+    }
 }
 
 impl ToolResult {

@@ -1,3 +1,5 @@
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{model::Context, tool::ToolEntry};
@@ -5,7 +7,7 @@ use crate::{model::Context, tool::ToolEntry};
 /// Whose something is.
 ///
 /// Callers whom nobody vouches for are told apart by their session, where there is one.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Owner {
@@ -17,6 +19,17 @@ pub struct Owner {
     /// The session of somebody without a name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+}
+
+impl fmt::Debug for Owner {
+    /// Of the session that there is one: whoever knows it may be able to join it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Owner")
+            .field("subject", &self.subject)
+            .field("issuer", &self.issuer)
+            .field("session", &self.session.as_ref().map(|_| ".."))
+            .finish()
+    }
 }
 
 impl Owner {

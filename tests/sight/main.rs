@@ -1,4 +1,5 @@
 //! What an operator sees of the calls.
 
 mod audit;
+mod secrets;
 mod telemetry;

@@ -1,3 +1,5 @@
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -27,7 +29,7 @@ pub enum Decision {
 }
 
 /// What a program answered.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct Answer {
     /// What it decides.
@@ -38,6 +40,18 @@ pub struct Answer {
     pub updated_input: Option<Box<RawValue>>,
     /// A remark for the model.
     pub context: Option<String>,
+}
+
+impl fmt::Debug for Answer {
+    /// What it decides; of the texts and arguments whether there are any.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answer")
+            .field("decision", &self.decision)
+            .field("reason", &self.reason.as_ref().map(|_| ".."))
+            .field("updated_input", &self.updated_input.as_ref().map(|_| ".."))
+            .field("context", &self.context.as_ref().map(|_| ".."))
+            .finish()
+    }
 }
 
 /// Why an answer is none.

@@ -1,0 +1,4 @@
+//! Whatever public type may hold a secret shows it nowhere.
+
+mod list;
+mod types;
