@@ -161,3 +161,34 @@ async fn a_call_within_a_call_has_the_same_principal_and_passes_every_layer() {
     assert_eq!(reset.runs(), 0);
     assert!(!stack.call_tool("who", json!({})).await.is_completed(), "nobody is not let in");
 }
+
+#[tokio::test]
+async fn any_two_sections_make_a_stack_that_lint_has_nothing_against_and_that_lets_nobody_by() {
+    let sections = [
+        r#""telemetry":{"window":0,"max_tools":0}"#,
+        r#""audit":{"tracing":true}"#,
+        r#""redact":{"personal":true}"#,
+        r#""authenticate":{"trust_context":true}"#,
+        r#""visibility":[{"names":["reset"],"unless_scopes":["admin"]}]"#,
+        r#""scopes":{"require":[{"tools":{"names":["reset"]},"scopes":["admin"]}]}"#,
+        r#""pin":{"user":"subject"}"#,
+        r#""require_fields":{"names":["text"]}"#,
+        r#""validate":{}"#,
+        r#""step_up":[{"tools":{"names":["reset"]},"acr":["mfa"]}]"#,
+        r#""timeout":{"total":"1s"}"#,
+        r#""challenge":{"environment":true}"#,
+    ];
+    for (number, one) in sections.iter().enumerate() {
+        for other in sections.iter().skip(number + 1) {
+            let probe = Probe::new();
+            let stack = stack(&format!("{{{one},{other}}}"), Router::new().tool(probe.tool("reset")).tool(probe.tool("ping")));
+            for name in ["reset", "ping", "none"] {
+                let response = stack.call_tool(name, json!({ "text": "x" })).await;
+                assert!(!response.is_completed(), "{one} {other} {name}");
+            }
+            assert_eq!(probe.runs(), 0, "{one} {other}: nothing says that anything may run");
+            let faults: Vec<_> = stack.lint().await.iter().map(|fault| fault.rule).collect();
+            assert_eq!(faults, ["nobody-to-ask"], "{one} {other}");
+        }
+    }
+}
