@@ -26,6 +26,7 @@ use toolstack::{
         hooks::Hook,
         map_call, map_list, map_result, named,
         permission::{Effect, PermissionLayer, Rules},
+        telemetry::Metrics,
     },
     middleware::{Next, from_fn},
     model::{Arguments, Context as CallContext, Principal, Secret, ToolName, ToolSpec},
@@ -435,6 +436,33 @@ fn the_whole_recommended_stack_costs_at_most_eight() {
     };
     // Beside the call's own: the record, the permit, and the two of a closed stack.
     assert_eq!((cost(Router::new().tool(add_sync())), cost(Router::new().tool(add_async()))), more(4));
+}
+
+#[test]
+fn the_same_layers_put_together_by_hand_cost_two_less() {
+    let rules: Vec<_> = (0..50)
+        .map(|at| json!({ "id": format!("{at}"), "effect": if at == 0 { "allow" } else { "deny" }, "tools": { "names": [if at == 0 { "add".to_owned() } else { format!("tool{at}") }] } }))
+        .collect();
+    let rules = Rules::from_json(&json!({ "rules": rules }).to_string()).unwrap();
+    let cost = |router: Router| {
+        let (sink, mut records) = audit::channel(8);
+        let mut stack = ServiceBuilder::new()
+            .catch_panic()
+            .telemetry(&Metrics::new())
+            .audit(sink)
+            .visibility(|tool, _| !tool.has_tag("internal"))
+            .hooks(HooksLayer::new().before("look", |_| Ok(())))
+            .permission(rules.clone(), Effect::Deny)
+            .service(router);
+        let mut work = || {
+            check(answer(&mut stack, call()));
+            assert!(records.try_recv().is_some());
+        };
+        (0..200).for_each(|_| work());
+        per(work)
+    };
+    // Beside the call's own: the record and the permit.
+    assert_eq!((cost(Router::new().tool(add_sync())), cost(Router::new().tool(add_async()))), more(2));
 }
 
 /// Pending at the first poll of its readiness, ready at the second.

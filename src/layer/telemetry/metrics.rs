@@ -186,15 +186,21 @@ impl Metrics {
     pub(super) fn end(&self, place: u32, started: Instant, outcome: Outcome) -> std::time::Duration {
         let now = Instant::now();
         let took = now.saturating_duration_since(started);
-        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let nanos = nanos(took);
         let shard = self.shard();
         shard.end(place, nanos, outcome);
         if place != LISTS {
             let ended = now.saturating_duration_since(self.0.began);
-            shard.remember(place, u64::try_from(ended.as_nanos()).unwrap_or(u64::MAX), nanos, outcome);
+            shard.remember(place, self::nanos(ended), nanos, outcome);
         }
         took
     }
+}
+
+/// A duration in nanoseconds, without the wide numbers of [`Duration::as_nanos`](std::time::Duration::as_nanos).
+#[inline]
+fn nanos(duration: std::time::Duration) -> u64 {
+    duration.as_secs().saturating_mul(1_000_000_000).saturating_add(u64::from(duration.subsec_nanos()))
 }
 
 impl Default for Metrics {

@@ -94,7 +94,9 @@ impl Shard {
         if let Some(cells) = self.cells(tool) {
             cells.ended[outcome.index()].add(1);
             cells.nanos.add(nanos);
-            cells.buckets[BOUNDS.partition_point(|bound| *bound < nanos)].add(1);
+            // Most calls are over before the first bound.
+            let bucket = if nanos <= BOUNDS[0] { 0 } else { BOUNDS.partition_point(|bound| *bound < nanos) };
+            cells.buckets[bucket].add(1);
         }
     }
 

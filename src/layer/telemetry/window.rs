@@ -1,4 +1,4 @@
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 /// One call of the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,13 +20,20 @@ pub(super) struct Window {
     begun: AtomicU64,
     /// How many entries were written.
     written: AtomicU64,
+    /// Where among the words the next entry is written: to divide for it would cost a call more than the writing.
+    next: AtomicUsize,
 }
 
 const WORDS: usize = 3;
 
 impl Window {
     pub(super) fn new(capacity: usize) -> Self {
-        Self { words: (0..capacity * WORDS).map(|_| AtomicU64::new(0)).collect(), begun: AtomicU64::new(0), written: AtomicU64::new(0) }
+        Self {
+            words: (0..capacity * WORDS).map(|_| AtomicU64::new(0)).collect(),
+            begun: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+            next: AtomicUsize::new(0),
+        }
     }
 
     fn capacity(&self) -> usize {
@@ -45,7 +52,8 @@ impl Window {
             return;
         }
         let number = self.written.load(Ordering::Relaxed);
-        if let Some([ended, took, which]) = self.place(number) {
+        let at = self.next.load(Ordering::Relaxed);
+        if let Some([ended, took, which]) = self.words.get(at..at + WORDS) {
             self.begun.store(number + 1, Ordering::Relaxed);
             // Whoever reads one of the words sees that it was begun.
             fence(Ordering::Release);
@@ -53,6 +61,8 @@ impl Window {
             took.store(entry.took, Ordering::Relaxed);
             which.store(u64::from(entry.tool) << 32 | u64::from(entry.outcome), Ordering::Relaxed);
         }
+        let after = at + WORDS;
+        self.next.store(if after < self.words.len() { after } else { 0 }, Ordering::Relaxed);
         self.written.store(number + 1, Ordering::Release);
     }
 
