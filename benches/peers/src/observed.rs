@@ -75,6 +75,7 @@ pub fn observed(budgets: &mut Budgets) {
     let telemetry = || TelemetryLayer::new().layer(router(10, add_sync));
     let (rmcp, mut tower_mcp) = (Arc::new(Rmcp::new(10)), TowerMcp::new(10));
     let (plain, layered, all) = ("router, sync tool", "telemetry, sync tool", "the recommended stack, async tool");
+    let audited = "audit to a channel, sync tool";
     let (clocks, hand) = ("two readings of the clock", "the same layers by hand, async tool");
     let (tool_router, mcp_router) = ("rmcp: ToolRouter, no middleware", "tower-mcp: McpRouter, no middleware");
     let t = group(
@@ -85,7 +86,7 @@ pub fn observed(budgets: &mut Budgets) {
             times(clocks, || (black_box(Instant::now()), black_box(Instant::now()))),
             calls(plain, router(10, add_sync)),
             calls(layered, telemetry()),
-            calls("audit to a channel, sync tool", audit::AuditLayer::new(drained()).layer(router(10, add_sync))),
+            calls(audited, audit::AuditLayer::new(drained()).layer(router(10, add_sync))),
             calls(hand, by_hand(router(10, add_async))),
             calls(all, whole(router(10, add_async))),
             times(tool_router, move || rmcp.call(parsed())),
@@ -95,15 +96,26 @@ pub fn observed(budgets: &mut Budgets) {
     budgets.check("telemetry beyond its two clocks, nanoseconds", t.added(layered, plain) - t.ns(clocks), 15.0);
     budgets.check("the recommended stack, to rmcp's ToolRouter", t.ratio(all, tool_router), 2.0);
     budgets.check("the recommended stack, to tower-mcp's McpRouter", t.ratio(all, mcp_router), 1.0);
-    println!("  the same layers by hand, to rmcp's ToolRouter: {:.3}", t.ratio(hand, tool_router));
+    println!(
+        "  to rmcp's ToolRouter: the same layers by hand {:.3}, audit {:.3}, telemetry {:.3}",
+        t.ratio(hand, tool_router),
+        t.ratio(audited, tool_router),
+        t.ratio(layered, tool_router)
+    );
+    println!("  the same layers by hand, to tower-mcp's McpRouter: {:.3}", t.ratio(hand, mcp_router));
+    println!("  telemetry beyond a router {:.1} ns, audit {:.1} ns", t.added(layered, plain), t.added(audited, plain));
 
-    let stack = telemetry();
-    let names = ["telemetry, one thread", "telemetry, two threads"];
-    let mut samples: [Vec<f64>; 2] = Default::default();
+    let (stack, all) = (telemetry(), whole(router(10, add_async)));
+    let names =
+        ["telemetry, one thread", "telemetry, two threads", "the recommended stack, one thread", "the recommended stack, two threads"];
+    let mut samples: [Vec<f64>; 4] = Default::default();
     for _ in 0..301 {
         samples[0].push(shared(&stack, 1, 1000));
         samples[1].push(shared(&stack, 2, 1000));
+        samples[2].push(shared(&all, 1, 200));
+        samples[3].push(shared(&all, 2, 200));
     }
-    let t = timing::of("two threads that count in one place", names.into_iter().zip(samples).collect());
+    let t = timing::of("two threads that count and record in one place", names.into_iter().zip(samples).collect());
     budgets.check("telemetry, two threads, to one", t.ratio(names[1], names[0]), 1.2);
+    println!("  the recommended stack, two threads, to one: {:.3}", t.ratio(names[3], names[2]));
 }
