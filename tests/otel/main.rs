@@ -2,9 +2,11 @@
 //!
 //! One subscriber for the whole process, as in a program: each test looks at the spans of tools of its own.
 
+mod capture;
 mod collector;
 mod metrics;
 mod otlp;
+mod secrets;
 mod spans;
 mod trace;
 
@@ -18,7 +20,8 @@ static SPANS: LazyLock<InMemorySpanExporter> = LazyLock::new(|| {
     let spans = InMemorySpanExporter::default();
     let provider = SdkTracerProvider::builder().with_simple_exporter(spans.clone()).with_simple_exporter(otlp::exporter()).build();
     let bridge = tracing_opentelemetry::layer().with_tracer(provider.tracer("tests"));
-    tracing::subscriber::set_global_default(tracing_subscriber::registry().with(bridge)).expect("nobody else set one");
+    tracing::subscriber::set_global_default(tracing_subscriber::registry().with(capture::Capture).with(bridge))
+        .expect("nobody else set one");
     spans
 });
 
