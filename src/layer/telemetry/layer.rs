@@ -4,10 +4,7 @@ use tokio::time::Instant;
 use tower_layer::Layer;
 use tracing::Span;
 
-use super::{
-    metrics::{LISTS, Metrics},
-    span,
-};
+use super::{metrics::Metrics, places::LISTS, span};
 use crate::{
     describe::{Duty, Note},
     layer::around::{Ending, Policed, Policy, PolicyLayer, Site, Step},

@@ -5,10 +5,7 @@ use opentelemetry::{
     metrics::{Histogram, Meter, UpDownCounter},
 };
 
-use super::{
-    metrics::{LISTS, Metrics},
-    shard::BOUNDS,
-};
+use super::{metrics::Metrics, places::LISTS, shard::BOUNDS};
 use crate::model::Outcome;
 
 /// The instruments of OpenTelemetry's conventions that operations are recorded by.

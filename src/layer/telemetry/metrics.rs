@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use super::{
     Dashboard,
+    places::{FIRST_TOOL, LISTS, OTHER, UNKNOWN},
     shard::{Shard, Totals},
     snapshot::Snapshot,
 };
@@ -23,12 +24,6 @@ use crate::{
     model::Outcome,
     tool::{Tool, ToolEntry},
 };
-
-/// What the calls of tools that there are not are counted under.
-pub const UNKNOWN_TOOL: &str = "(unknown)";
-
-/// What the calls of the tools that there is no more room for are counted under, all together.
-pub const OTHER_TOOLS: &str = "(other)";
 
 /// What calls were counted, and how long the last ones took.
 ///
@@ -55,12 +50,6 @@ struct Names {
     list: Vec<SmolStr>,
     places: HashMap<SmolStr, u32, RandomState>,
 }
-
-/// Places that are there from the beginning.
-pub(super) const UNKNOWN: u32 = 0;
-pub(super) const OTHER: u32 = 1;
-pub(super) const LISTS: u32 = 2;
-pub(super) const FIRST_TOOL: u32 = 3;
 
 impl Metrics {
     /// How many calls the window has where nothing else is said.
@@ -140,11 +129,7 @@ impl Metrics {
     /// The name that a place is shown under.
     #[cfg(feature = "opentelemetry")]
     pub(super) fn label(&self, place: u32) -> SmolStr {
-        match place {
-            UNKNOWN => SmolStr::new_static(UNKNOWN_TOOL),
-            OTHER => SmolStr::new_static(OTHER_TOOLS),
-            _ => self.0.names.load().list.get((place - FIRST_TOOL) as usize).cloned().unwrap_or_default(),
-        }
+        super::places::name(place, &self.0.names.load().list)
     }
 
     #[cold]

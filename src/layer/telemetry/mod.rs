@@ -74,6 +74,7 @@ mod layer;
 #[cfg(feature = "opentelemetry")]
 mod meter;
 mod metrics;
+mod places;
 #[cfg(feature = "prometheus")]
 mod prometheus;
 #[cfg(feature = "opentelemetry")]
@@ -91,6 +92,7 @@ pub use self::{
     dashboard::{Dashboard, ToolDashboard, TopError},
     latency::Latency,
     layer::{Begun, Telemetry, TelemetryLayer},
-    metrics::{Metrics, OTHER_TOOLS, UNKNOWN_TOOL},
+    metrics::Metrics,
+    places::{OTHER_TOOLS, UNKNOWN_TOOL},
     snapshot::{Snapshot, ToolStats},
 };

@@ -8,7 +8,7 @@ use smol_str::SmolStr;
 use super::{
     counts::Counts,
     latency::Latency,
-    metrics::{FIRST_TOOL, LISTS, OTHER, OTHER_TOOLS, UNKNOWN, UNKNOWN_TOOL},
+    places::{self, LISTS},
     shard::{BOUNDS, Buckets, Totals},
     window::Entry,
 };
@@ -55,11 +55,7 @@ impl Snapshot {
             }
         }
         let lists = stats.get_mut(LISTS as usize).map(std::mem::take).unwrap_or_default();
-        let name = |place: usize| match u32::try_from(place) {
-            Ok(UNKNOWN) => SmolStr::new_static(UNKNOWN_TOOL),
-            Ok(OTHER) => SmolStr::new_static(OTHER_TOOLS),
-            _ => names.get(place - FIRST_TOOL as usize).cloned().unwrap_or_default(),
-        };
+        let name = |place: usize| places::name(u32::try_from(place).unwrap_or(u32::MAX), names);
         let called = stats.into_iter().enumerate().filter(|(place, stats)| *place != LISTS as usize && stats.is_used());
         Self { since, taken: SystemTime::now(), tools: called.map(|(place, stats)| (name(place), stats)).collect(), lists }
     }
