@@ -182,8 +182,8 @@ impl Stack {
 
     /// Closes a chain of layers off, with this many levels of calls within calls; zero for none.
     ///
-    /// Each level takes its part of the thread's stack: between 60 and 125 kB in a build without optimisation, with all of the recommended layers. A
-    /// tool that calls itself must come to this end before the thread's stack does, which ends the process.
+    /// Each level takes its part of the thread's stack: between 60 and 125 kB in a build without optimisation, with all of the
+    /// recommended layers. A tool that calls itself must come to this end before the thread's stack does, which ends the process.
     pub fn with_max_depth<S: ToolStack>(service: S, max_depth: u16) -> Self {
         Self {
             shared: Arc::new(Shared { service: Box::new(Closed(service)), service_type: type_name::<S>(), max_depth, whole: true }),

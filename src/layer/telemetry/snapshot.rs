@@ -21,7 +21,8 @@ pub struct Snapshot {
     pub since: SystemTime,
     /// When it was read.
     pub taken: SystemTime,
-    /// The tools that were called, by name; [`UNKNOWN_TOOL`](super::UNKNOWN_TOOL) and [`OTHER_TOOLS`](super::OTHER_TOOLS) where there were such calls.
+    /// The tools that were called, by name; [`UNKNOWN_TOOL`](super::UNKNOWN_TOOL) and [`OTHER_TOOLS`](super::OTHER_TOOLS) where there
+    /// were such calls.
     pub tools: BTreeMap<SmolStr, ToolStats>,
     /// The lists. They are not in the window.
     pub lists: ToolStats,
