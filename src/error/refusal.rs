@@ -198,6 +198,11 @@ impl Refusal {
         self.0.kind
     }
 
+    /// This refusal, by `layer` where nobody is named.
+    pub(crate) fn or_by(self, layer: &Cow<'static, str>) -> Self {
+        if self.by() == "tool" { self.with_by(layer.clone()) } else { self }
+    }
+
     /// Who refused: the name of a layer, `"router"` or `"tool"`.
     #[must_use]
     pub fn by(&self) -> &str {

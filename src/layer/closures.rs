@@ -108,7 +108,7 @@ impl<F: Fn(&mut ToolCall) -> Result<(), Refusal> + Send + Sync + 'static> Policy
     #[inline]
     fn before(&self, request: View<'_>, _: Site<'_>) -> Step {
         match request {
-            View::Call(call) => held(call, &self.closure).into(),
+            View::Call(call) => held(call, &self.closure).map_err(|refusal| refusal.or_by(&self.name)).into(),
             _ => Step::Pass,
         }
     }
@@ -143,7 +143,7 @@ impl<F: Fn(&ToolCall, &ToolEntry) -> Result<(), Refusal> + Send + Sync + 'static
     #[inline]
     fn before(&self, request: View<'_>, site: Site<'_>) -> Step {
         match (request, site.tool) {
-            (View::Call(call), Some(tool)) => (self.closure)(call, tool).into(),
+            (View::Call(call), Some(tool)) => (self.closure)(call, tool).map_err(|refusal| refusal.or_by(&self.name)).into(),
             (View::Call(call), None) => Step::refuse(Refusal::unknown_tool(call.name())),
             _ => Step::Pass,
         }
@@ -188,7 +188,7 @@ where
         match request {
             View::Call(call) => {
                 let decision = (self.closure)(call.clone());
-                Box::pin(async move { decision.await.into() })
+                Box::pin(async move { decision.await.map_err(|refusal| refusal.or_by(&self.name)).into() })
             }
             _ => Box::pin(std::future::ready(Step::Pass)),
         }

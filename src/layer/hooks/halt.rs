@@ -14,10 +14,10 @@ use crate::{
 /// | [`forbidden`](Self::forbidden) | [`Denied`](RefusalKind::Denied): no scope would help |
 /// | [`step_up`](Self::step_up) | [`StepUp`](RefusalKind::StepUp), with a challenge (RFC 9470) |
 /// | [`error`](Self::error) | [`Denied`](RefusalKind::Denied), with the message |
-/// | [`tool_error`](Self::tool_error) | for a call a failed result with the message, else as `error` |
+/// | [`tool_error`](Self::tool_error) | for a call a failed result with the message, which observers hear of as denied; else as `error` |
 /// | [`refuse`](Self::refuse) | that refusal |
 /// | [`other`](Self::other) | [`Denied`](RefusalKind::Denied), "Request refused"; the reason is for the operator alone |
-/// | [`failed`](Self::failed), or any error by `?` | the hook failed: [`Internal`](RefusalKind::Internal), "The request failed.", or whatever its mode says |
+/// | [`failed`](Self::failed), or any error by `?` | the hook failed: [`Internal`](RefusalKind::Internal), "The request failed.", or whatever its mode says. Arguments that cannot be read are the model's fault: let them pass, and the tool says it better |
 ///
 /// ```
 /// use toolstack::layer::hooks::Halt;

@@ -242,7 +242,8 @@ observing! {
     on_success, on_success_async at OnSuccess;
     /// Hears of each call that failed: the tool said so, something broke or took too long, or the caller gave up.
     on_error, on_error_async at OnError;
-    /// Hears of each call that was not allowed: by a hook of this layer, or by anything within.
+    /// Hears of each call that was not allowed: by a hook of this layer, whatever its reason, or by anything within. A tool that is not
+    /// there counts, since one that is hidden looks the same; arguments that are not valid, and a timeout, do not.
     on_denied, on_denied_async at OnDenied;
     /// Hears of the end of every call, whatever it is, exactly once.
     on_finish, on_finish_async at OnFinish;

@@ -15,7 +15,9 @@ use crate::{
 /// Any `Fn(ApprovalRequest) -> impl Future<Output = Result<Approval, ApproverError>>` is one. While it waits, nothing is held; the future
 /// is dropped when the call is, or when it is too late.
 ///
-/// What it cannot answer is an [`ApproverError`], and never a [`deny`](Approval::deny): that is a person's no.
+/// What it cannot answer is an [`ApproverError`], and never a [`deny`](Approval::deny): that is a person's no, and the model is told so. One
+/// that decides without a person answers [`answered`](Approval::answered) with a refusal of its own, such as
+/// `Refusal::new(RefusalKind::Denied, "It is outside office hours.").with_by("office_hours")`.
 pub trait Approver: Send + Sync + 'static {
     /// Asks.
     fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Approval, ApproverError>>;
@@ -37,7 +39,8 @@ where
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ApprovalRequest {
-    /// The call. A model may have written its arguments: show all of them, without giving a terminal or a page anything to act on, and
+    /// The call. Its `arguments` are the text that they came as ([`as_json`](crate::model::Arguments::as_json)), or a view of it
+    /// ([`value`](crate::model::Arguments::value)). A model may have written them: show all of them, without giving a terminal or a page anything to act on, and
     /// answer [`TooLong`](ApproverError::TooLong) rather than ask about what is not shown.
     pub call: ToolCall,
     /// The tool.

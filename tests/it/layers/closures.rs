@@ -289,3 +289,17 @@ async fn map_result_and_map_list_wait_for_what_is_within() {
     assert_eq!(call.await.unwrap().as_text().as_deref(), Some("ok\nsigned"));
     assert_eq!(list.await.unwrap().meta.get::<String>("for").unwrap().as_deref(), Some("ada"));
 }
+
+#[tokio::test]
+async fn a_refusal_that_names_nobody_names_its_gate() {
+    let no = || Refusal::new(RefusalKind::Denied, "No.");
+    let router = || Router::new().tool(Probe::new().tool("probe"));
+    let now = ServiceBuilder::new().layer(gate("now", move |_| Err(no()))).service(router());
+    let later = ServiceBuilder::new().layer(gate_async("later", move |_| async move { Err(no()) })).service(router());
+    let by_tool = ServiceBuilder::new().layer(gate_tool("by_tool", move |_, _| Err(no()))).service(router());
+    let named = ServiceBuilder::new().layer(gate("now", move |_| Err(no().with_by("somebody")))).service(router());
+    assert_eq!(now.call_tool("probe", json!({})).await.refusal().unwrap().by(), "now");
+    assert_eq!(later.call_tool("probe", json!({})).await.refusal().unwrap().by(), "later");
+    assert_eq!(by_tool.call_tool("probe", json!({})).await.refusal().unwrap().by(), "by_tool");
+    assert_eq!(named.call_tool("probe", json!({})).await.refusal().unwrap().by(), "somebody");
+}
