@@ -199,6 +199,7 @@ impl Refusal {
     }
 
     /// This refusal, by `layer` where nobody is named.
+    #[expect(clippy::ptr_arg, reason = "a name that is static is not copied")]
     pub(crate) fn or_by(self, layer: &Cow<'static, str>) -> Self {
         if self.by() == "tool" { self.with_by(layer.clone()) } else { self }
     }
