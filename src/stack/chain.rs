@@ -92,7 +92,7 @@ impl RecommendedLayer {
         })
     }
 
-    /// What is counted.
+    /// What is counted; nothing where the settings switch telemetry off.
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
         &self.metrics

@@ -103,7 +103,7 @@ pub(super) struct Code {
 
 /// Layers that the settings leave out are put in by the methods of their name.
 impl Recommended {
-    /// Changes the telemetry layer: for instance, where it counts.
+    /// Changes the telemetry layer: for instance, where it counts. Nothing where the settings switch it off.
     pub fn telemetry(mut self, edit: impl FnOnce(TelemetryLayer) -> TelemetryLayer + Send + 'static) -> Self {
         self.code.telemetry.push(edit);
         self

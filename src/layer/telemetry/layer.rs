@@ -8,7 +8,7 @@ use super::{metrics::Metrics, places::LISTS, span};
 use crate::{
     describe::{Duty, Note},
     layer::around::{Ending, Policed, Policy, PolicyLayer, Site, Step},
-    model::Outcome,
+    model::{Context, Outcome},
     operation::{Reply, View},
 };
 
@@ -135,29 +135,18 @@ impl Policy for Telemetry {
 
     #[inline]
     fn before(&self, request: View<'_>, site: Site<'_>) -> Step<Begun> {
-        let (place, context, span): (_, _, fn(&Self, View<'_>, Site<'_>) -> Option<Span>) = match &request {
-            View::Call(call) => (self.metrics.place(site.tool), &call.context, Self::call_span),
-            View::List(list) => (LISTS, &list.context, Self::list_span),
-            View::Describe(_) => return Step::Pass,
-        };
-        #[cfg(feature = "opentelemetry")]
-        let wire = self.meter.is_some() && super::WireAttributes::of(context).is_some();
-        let span_wanted = self.spans && !context.is_traced();
-        let mut request = request;
-        let started = started(&mut request);
-        self.metrics.begin(place);
-        let span = if span_wanted { span(self, request, site) } else { None };
-        #[cfg(feature = "opentelemetry")]
-        if let Some(meter) = &self.meter {
-            meter.begin(place);
+        match request {
+            View::Call(call) => {
+                let span = || span::of_call(&call.id, &call.context, site.tool, self.session);
+                let span = self.wants_span(&call.context).then(span).flatten();
+                self.begin(self.metrics.place(site.tool), span, &mut call.context)
+            }
+            View::List(list) => {
+                let span = self.wants_span(&list.context).then(|| span::of_list(&list.context, self.session)).flatten();
+                self.begin(LISTS, span, &mut list.context)
+            }
+            View::Describe(_) => Step::Pass,
         }
-        Step::Continue(Begun {
-            place,
-            started,
-            span,
-            #[cfg(feature = "opentelemetry")]
-            wire,
-        })
     }
 
     #[inline]
@@ -180,34 +169,35 @@ impl Policy for Telemetry {
     }
 }
 
-#[inline]
-fn started(request: &mut View<'_>) -> Instant {
-    match request {
-        View::Call(call) => call.context.started(),
-        View::List(list) => list.context.started(),
-        View::Describe(describe) => describe.context.started(),
-    }
-}
-
 impl Telemetry {
+    /// Not where a layer further out made one of this operation.
     #[inline]
-    fn call_span(&self, request: View<'_>, site: Site<'_>) -> Option<Span> {
-        let View::Call(call) = request else { return None };
-        let span = span::of_call(&call.id, &call.context, site.tool, self.session)?;
-        self.enter_trace(&span, &mut call.context);
-        Some(span)
+    fn wants_span(&self, context: &Context) -> bool {
+        self.spans && !context.is_traced()
     }
 
-    fn list_span(&self, request: View<'_>, _: Site<'_>) -> Option<Span> {
-        let View::List(list) = request else { return None };
-        let span = span::of_list(&list.context, self.session)?;
-        self.enter_trace(&span, &mut list.context);
-        Some(span)
+    #[inline]
+    fn begin(&self, place: u32, span: Option<Span>, context: &mut Context) -> Step<Begun> {
+        if let Some(span) = &span {
+            self.enter_trace(span, context);
+        }
+        self.metrics.begin(place);
+        #[cfg(feature = "opentelemetry")]
+        if let Some(meter) = &self.meter {
+            meter.begin(place);
+        }
+        Step::Continue(Begun {
+            place,
+            started: context.started(),
+            span,
+            #[cfg(feature = "opentelemetry")]
+            wire: self.meter.is_some() && super::WireAttributes::of(context).is_some(),
+        })
     }
 
     /// There is a span of this operation from now on, and in the trace that it belongs to.
     #[cold]
-    fn enter_trace(&self, span: &Span, context: &mut crate::model::Context) {
+    fn enter_trace(&self, span: &Span, context: &mut Context) {
         context.set_traced();
         #[cfg(feature = "opentelemetry")]
         super::remote::enter(span, context, self.remote_parents);
