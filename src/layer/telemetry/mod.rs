@@ -56,8 +56,8 @@
 //!
 //! # Cancellation
 //!
-//! A call that is dropped ends as `cancelled`, in the span and in the counts. The first call asks within for the catalog before it is
-//! counted; one that is dropped during that is not.
+//! A call that is dropped ends as `cancelled`, in the span and in the counts. The first call asks within for the catalog; one that is
+//! dropped during that is counted as of an unknown tool.
 //!
 //! # Cost
 //!

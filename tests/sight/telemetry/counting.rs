@@ -200,3 +200,15 @@ fn what_is_read_while_threads_come_and_go_is_never_more_than_there_was() {
     });
     assert_eq!(metrics.snapshot().lifetime().total(), 4_000);
 }
+
+#[tokio::test]
+async fn a_first_call_that_is_dropped_before_the_tools_are_known_is_counted_too() {
+    let metrics = Metrics::new();
+    let busy = tower::limit::ConcurrencyLimitLayer::new(1).layer(Router::new().tool(Probe::new().tool("works")));
+    let mut holder = busy.clone();
+    ServiceExt::<ToolCall>::ready(&mut holder).await.unwrap();
+    let stack = TelemetryLayer::new().metrics(&metrics).layer(busy);
+    assert!(Box::pin(stack.call_tool("works", json!({}))).as_mut().now_or_never().is_none());
+    let seen = metrics.snapshot();
+    assert_eq!((outcomes(&seen, UNKNOWN_TOOL), seen.in_flight()), (BTreeMap::from([("cancelled", 1)]), 0));
+}
